@@ -1,0 +1,215 @@
+"""The values that cross rooms. Nothing here imports anything of ours.
+
+Times are timezone-aware and are those of the event, never of its replay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import NewType
+
+Theme = NewType("Theme", str)
+"""A normalised agent identity. Only `identity` may create one."""
+
+Subject = NewType("Subject", str)
+"""A keyed hash of one contact, 32 hex digits; whose private rows these are."""
+
+JsonScalar = str | int | float | bool | None
+Metadata = Mapping[str, JsonScalar]
+"""Flat provenance of a row: platform, session, origin. Never an identity."""
+
+Vector = Sequence[float]
+"""One embedding: finite floats, `EmbeddingModel.dimension` of them."""
+
+
+class Target(StrEnum):
+    """Which built-in file an entry mirrors."""
+
+    MEMORY = "memory"
+    USER = "user"
+
+
+class Role(StrEnum):
+    """Who spoke a turn."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+    SYSTEM = "system"
+    TOOL = "tool"
+
+
+class AgentKind(StrEnum):
+    """What sort of identity a theme stands for."""
+
+    THEME = "theme"
+    WORKER = "worker"
+    DM = "dm"
+    GROUP = "group"
+    BENCH = "bench"
+    DEFAULT = "default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddEntry:
+    """Mirror a new entry of MEMORY.md or USER.md; known content is left alone."""
+
+    theme: Theme
+    subject: Subject | None = None
+    target: Target
+    content: str
+    at: datetime
+    source: str | None = None
+    """Which file the entry came from: a hash of host and path."""
+    metadata: Metadata = field(default_factory=dict[str, JsonScalar])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaceEntry:
+    """Replace one whole entry by *content*, as the host's own store did."""
+
+    theme: Theme
+    subject: Subject | None = None
+    target: Target
+    old_text: str
+    """A case-sensitive substring of the entry; `%`, `_` and `\\` are literal."""
+    previous: str | None = None
+    """The whole replaced entry, where the host tells it."""
+    content: str
+    at: datetime
+    source: str | None = None
+    metadata: Metadata = field(default_factory=dict[str, JsonScalar])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveEntry:
+    """Remove one entry; with nothing to match it removes nothing."""
+
+    theme: Theme
+    subject: Subject | None = None
+    target: Target
+    old_text: str
+    previous: str | None = None
+    at: datetime
+    source: str | None = None
+    metadata: Metadata = field(default_factory=dict[str, JsonScalar])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddTurn:
+    """Keep one spoken turn of a session."""
+
+    theme: Theme
+    subject: Subject | None = None
+    session_id: str
+    parent_session_id: str | None = None
+    role: Role
+    content: str
+    ordinal: int
+    """The how-many-eth time this role says this content in the session, from 1."""
+    at: datetime
+    embed: bool = True
+    metadata: Metadata = field(default_factory=dict[str, JsonScalar])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordDelegation:
+    """Note who delegated what to whom, and when; provenance, not a fact."""
+
+    theme: Theme
+    subject: Subject | None = None
+    parent_session_id: str
+    child_session_id: str
+    task: str
+    at: datetime
+    metadata: Metadata = field(default_factory=dict[str, JsonScalar])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeeAgent:
+    """Note in the registry that an identity was seen."""
+
+    theme: Theme
+    kind: AgentKind
+    at: datetime
+
+
+Write = AddEntry | ReplaceEntry | RemoveEntry | AddTurn | RecordDelegation | SeeAgent
+"""Everything that may be journaled; the type checker sees that all are handled."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """A journaled write with its place in the journal."""
+
+    epoch: str
+    """UUID of the process run that accepted it."""
+    position: int
+    """Place within the epoch, ascending from 1; gaps are allowed."""
+    write: Write
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddingModel:
+    """What vectors come from; two models' vectors are never compared."""
+
+    name: str
+    dimension: int
+    query_prefix: str = ""
+    document_prefix: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """Whose rows a search may see."""
+
+    theme: Theme | None
+    """One theme, or None for every theme."""
+    subject: Subject | None
+    """Rows of this subject; None sees only rows that belong to no subject."""
+    include_shared: bool = False
+    """With a subject: also rows that belong to no subject."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryHit:
+    """One recalled memory entry."""
+
+    id: int
+    theme: Theme
+    target: Target
+    content: str
+    similarity: float | None
+    """Cosine in [-1, 1]; None where no vector was compared."""
+    score: float
+    """Fused rank in [0, 1], best first; comparable within one answer only."""
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnHit:
+    """One recalled conversation turn."""
+
+    id: int
+    theme: Theme
+    session_id: str
+    role: Role
+    content: str
+    similarity: float | None
+    score: float
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThemeCount:
+    """How much one theme holds."""
+
+    theme: Theme
+    kind: AgentKind | None
+    entries: int
+    turns: int
+    unembedded: int
+    last_seen: datetime | None
