@@ -1,0 +1,256 @@
+"""Every setting, declared once: type, range, default, help.
+
+Parsing, the host's setup screens, the door's `config_schema.py`, the README's
+table and the error messages all derive from `Settings`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Annotated, Any, Final, Literal, get_args, get_origin
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+)
+from pydantic.fields import FieldInfo
+
+from hermes_pgmemory.errors import ConfigError
+
+SECTION: Final = "plugins.pgvector"
+"""Where the settings live in config.yaml."""
+
+DSN_ENV: Final = "PGMEMORY_DSN"
+"""Environment variable that gives a `dsn` where no file does."""
+
+
+def _split_list(value: object) -> object:
+    """Accept "a, b" for a list: the host's setup screens write strings."""
+    if value is None or value == "":
+        return ()
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    return value
+
+
+def _empty_map(value: object) -> object:
+    return {} if value is None or value == "" else value
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_split_list)]
+Percent = Annotated[float, Field(ge=0.0, le=1.0)]
+
+
+class Settings(BaseModel):
+    """Everything under `plugins.pgvector` in config.yaml."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True
+    )
+
+    dsn: SecretStr = SecretStr("")
+    """PostgreSQL connection string; empty starts an embedded server in HERMES_HOME."""
+
+    embed_url: str = ""
+    """Embedding endpoint, OpenAI-compatible or Ollama; empty uses a local model."""
+
+    embed_model: str = ""
+    """Model to ask the endpoint for; empty means nomic-embed-text."""
+
+    embed_protocol: Literal["auto", "openai", "ollama"] = "auto"
+    """Dialect of the endpoint."""
+
+    embed_api_key_env: str = ""
+    """Name of the environment variable that holds the endpoint's bearer key."""
+
+    embed_query_prefix: str | None = None
+    """Text put before a query; unset takes the model's own."""
+
+    embed_document_prefix: str | None = None
+    """Text put before a stored text; unset takes the model's own."""
+
+    embed_on_write: bool = True
+    """Embed while writing; off leaves it to `hermes-pgvector backfill`."""
+
+    embed_write_retries: Annotated[int, Field(ge=0, le=20)] = 2
+    """Extra attempts of the writer to embed a batch before storing text only."""
+
+    embed_write_backoff: Annotated[float, Field(ge=0.0, le=60.0)] = 0.1
+    """Seconds before the first of those attempts; doubles each time."""
+
+    prefetch_limit: Annotated[int, Field(ge=0, le=50)] = 5
+    """Memory entries injected per turn; 0 turns ambient recall off."""
+
+    prefetch_budget_s: Annotated[float, Field(ge=0.1, le=7.5)] = 4.0
+    """Seconds an ambient recall may take; the host gives up at 8."""
+
+    min_similarity: Percent = 0.30
+    """Least similarity of an injected entry, 0 to 1, on a scale per model."""
+
+    scope_default: str = "current"
+    """Scope of a recall tool called without one: current, all, or a theme."""
+
+    write_queue_maxsize: Annotated[int, Field(ge=1, le=100_000)] = 256
+    """Writes held in memory at once; the journal on disk holds the rest."""
+
+    journal_quota_mb: Annotated[int, Field(ge=1, le=1_000_000)] = 512
+    """Megabytes the journal may take during an outage; then writes are refused."""
+
+    bulk_sync_on_init: bool = True
+    """Import MEMORY.md and USER.md when an agent starts."""
+
+    sync_turns: bool = True
+    """Keep conversation turns."""
+
+    turn_min_chars: Annotated[int, Field(ge=0, le=100_000)] = 40
+    """Shorter turns are not kept."""
+
+    conversation_embed_policy: Literal["all", "substantive_only", "none"] = "all"
+    """Which kept turns are embedded; the others are found by their words."""
+
+    write_contexts: Names = ("primary",)
+    """Agent contexts that may write; the others only recall."""
+
+    allowed_themes: Names = ()
+    """Themes that may exist; a stranger becomes `default`. Empty allows all."""
+
+    identity_aliases: Annotated[dict[str, str], BeforeValidator(_empty_map)] = {}
+    """Identities renamed before anything else looks at them."""
+
+    bench_mode: Literal["bucket", "reject"] = "bucket"
+    """Benchmark identities go to `_bench`, or to `default`."""
+
+    cross_theme_recall: bool = False
+    """Let direct-message and group buckets recall from other themes."""
+
+    ttl_days: Annotated[int, Field(ge=0, le=36_500)] = 0
+    """Age at which `prune` suggests deleting turns; 0 is never."""
+
+    text_search_config: Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_]*$")] = "simple"
+    """PostgreSQL text search configuration for new rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """Settings fit for use, and what was wrong with the rest."""
+
+    settings: Settings
+    problems: Mapping[str, str]
+    """Full key to complaint; the settings hold defaults for these keys."""
+
+    def checked(self) -> Settings:
+        """Return the settings, or raise if anything was wrong.
+
+        Raises:
+            ConfigError: Names every problem at once.
+        """
+        if self.problems:
+            raise ConfigError(self.problems)
+        return self.settings
+
+
+def parse(raw: Mapping[str, Any]) -> Parsed:
+    """Build settings from the section *raw*; bad keys fall back to defaults.
+
+    Never raises: an agent must run. Every unknown, mistyped or out-of-range key is
+    in `problems`, so that the caller can name them all at once.
+    """
+    known = Settings.model_fields
+    problems = {
+        f"{SECTION}.{key}": f"unknown setting{_suggestion(str(key), known)}"
+        for key in raw
+        if key not in known
+    }
+    usable = {key: value for key, value in raw.items() if key in known}
+    # An empty YAML value (`dsn:`) means "not set".
+    usable = {key: value for key, value in usable.items() if value is not None}
+    try:
+        return Parsed(Settings.model_validate(usable), problems)
+    except ValidationError as exc:
+        for error in exc.errors(include_input=False, include_url=False):
+            key = str(error["loc"][0])
+            problems[f"{SECTION}.{key}"] = f"{error['msg']}; using the default"
+            usable.pop(key, None)
+    return Parsed(Settings.model_validate(usable), problems)
+
+
+def _suggestion(key: str, known: Mapping[str, FieldInfo]) -> str:
+    near = get_close_matches(key, known, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldDoc:
+    """One setting as documentation and setup screens need it."""
+
+    key: str
+    help: str
+    default: str
+    kind: Literal["text", "secret", "bool", "number", "choice"]
+    choices: tuple[str, ...] = ()
+
+
+def field_docs() -> list[FieldDoc]:
+    """Describe every setting in the order of its declaration."""
+    return [_describe(key, info) for key, info in Settings.model_fields.items()]
+
+
+def _describe(key: str, info: FieldInfo) -> FieldDoc:
+    annotation = info.annotation
+    choices: tuple[str, ...] = ()
+    kind: Literal["text", "secret", "bool", "number", "choice"] = "text"
+    if annotation is SecretStr:
+        kind = "secret"
+    elif annotation is bool:
+        kind = "bool"
+    elif annotation in (int, float):
+        kind = "number"
+    elif get_origin(annotation) is Literal:
+        kind = "choice"
+        choices = tuple(str(choice) for choice in get_args(annotation))
+    return FieldDoc(
+        key=key,
+        help=info.description or "",
+        default=_spell(info.default),
+        kind=kind,
+        choices=choices,
+    )
+
+
+def _spell(default: object) -> str:
+    """Write a default the way an operator would type it."""
+    if isinstance(default, SecretStr) or default is None or default == {}:
+        return ""
+    if isinstance(default, bool):
+        return str(default).lower()
+    if isinstance(default, tuple):
+        return ", ".join(str(part) for part in default)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    return str(default)
+
+
+def host_schema() -> list[dict[str, Any]]:
+    """Describe the settings the way the host's `get_config_schema` must.
+
+    Nothing is flagged secret: the host would move a secret to .env under a name of
+    its own, and the connection string would no longer reach us.
+    """
+    schema: list[dict[str, Any]] = []
+    for doc in field_docs():
+        field: dict[str, Any] = {
+            "key": doc.key,
+            "description": doc.help,
+            "default": doc.default,
+        }
+        if doc.choices:
+            field["choices"] = list(doc.choices)
+        if doc.kind == "bool":
+            field["type"] = "bool"
+            field["choices"] = ["true", "false"]
+        schema.append(field)
+    return schema
