@@ -1,0 +1,87 @@
+"""Writes as text, for the journal.
+
+One JSON object per write: a tag that names the kind, and the fields that differ
+from their defaults. A journal may be read by a later version of this package, so
+unknown tags and fields are an error here and a dead letter there, never a guess.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import MISSING, Field, fields
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from hermes_pgmemory.errors import UnstorableWrite
+from hermes_pgmemory.models import (
+    AddEntry,
+    AddTurn,
+    AgentKind,
+    RecordDelegation,
+    RemoveEntry,
+    ReplaceEntry,
+    Role,
+    SeeAgent,
+    Target,
+    Write,
+)
+
+_KINDS: Final[dict[str, type[Write]]] = {
+    "add": AddEntry,
+    "replace": ReplaceEntry,
+    "remove": RemoveEntry,
+    "turn": AddTurn,
+    "delegation": RecordDelegation,
+    "agent": SeeAgent,
+}
+_TAGS: Final = {kind: tag for tag, kind in _KINDS.items()}
+_PARSERS: Final[dict[str, Callable[[Any], Any]]] = {
+    "at": lambda value: datetime.fromtimestamp(value, UTC),
+    "target": Target,
+    "role": Role,
+    "kind": AgentKind,
+}
+
+
+def _default(spec: Field[Any]) -> object:
+    if spec.default_factory is not MISSING:
+        return spec.default_factory()
+    return spec.default
+
+
+_DEFAULTS: Final = {
+    kind: {spec.name: _default(spec) for spec in fields(kind)} for kind in _TAGS
+}
+_dump = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True).encode
+
+
+def encode(write: Write) -> str:
+    """Return *write* as one line of ASCII JSON."""
+    kind = type(write)
+    record: dict[str, object] = {"w": _TAGS[kind]}
+    for name, default in _DEFAULTS[kind].items():
+        value = getattr(write, name)
+        if value == default:
+            continue
+        record[name] = value.timestamp() if name == "at" else value
+    return _dump(record)
+
+
+def decode(text: str) -> Write:
+    """Return the write that `encode` made *text* from.
+
+    Raises:
+        UnstorableWrite: *text* is damaged, or from a newer version.
+    """
+    try:
+        record: dict[str, Any] = json.loads(text)
+        kind = _KINDS[record.pop("w")]
+        for name, parser in _PARSERS.items():
+            if name in record:
+                record[name] = parser(record[name])
+        return kind(**record)
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as exc:
+        raise UnstorableWrite(
+            f"journal record is not readable by this version ({type(exc).__name__})"
+        ) from exc

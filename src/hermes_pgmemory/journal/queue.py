@@ -1,0 +1,246 @@
+"""One slot as a queue: append, pending, acknowledge, bury, sync."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+from hermes_pgmemory.errors import JournalUnavailable
+from hermes_pgmemory.journal.slots import (
+    explained,
+    lock_path,
+    open_slot,
+    slots_of,
+    try_lock,
+)
+
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS writes (
+    position INTEGER PRIMARY KEY AUTOINCREMENT,
+    epoch TEXT NOT NULL,
+    accepted_at REAL NOT NULL,
+    record TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS dead_letters (
+    position INTEGER PRIMARY KEY,
+    epoch TEXT NOT NULL,
+    accepted_at REAL NOT NULL,
+    record TEXT NOT NULL,
+    reason TEXT NOT NULL
+);
+"""
+_APPEND: Final = "INSERT INTO writes (epoch, accepted_at, record) VALUES (?, ?, ?)"
+_PENDING: Final = "SELECT position, epoch, record FROM writes ORDER BY position LIMIT ?"
+_ACKNOWLEDGE: Final = "DELETE FROM writes WHERE position <= ?"
+_BURY: Final = """
+INSERT OR REPLACE INTO dead_letters (position, epoch, accepted_at, record, reason)
+SELECT position, epoch, accepted_at, record, ? FROM writes WHERE position = ?
+"""
+_DROP: Final = "DELETE FROM writes WHERE position = ?"
+_SIZE: Final = "SELECT count(*), coalesce(sum(length(record)), 0) FROM writes"
+_DEAD: Final = "SELECT count(*) FROM dead_letters"
+_CHECKPOINT: Final = "PRAGMA wal_checkpoint(PASSIVE)"
+_START_OVER: Final = "PRAGMA wal_checkpoint(RESTART)"
+_LONG_WAL_PAGES: Final = 4096
+"""16 MB of log at SQLite's page size of 4 kB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One accepted write as it lies in the journal."""
+
+    position: int
+    epoch: str
+    text: str
+
+
+class Journal:
+    """One claimed slot. Thread-safe; for one process (see `abandon` for forks)."""
+
+    def __init__(self, slot: Path, lock: int, *, quota_bytes: int) -> None:
+        """Open the claimed *slot*, whose lock is held by descriptor *lock*."""
+        self.epoch = str(uuid4())
+        """Names this process run in the database; see `models.Accepted`."""
+        self._slot = slot
+        self._lock_fd = lock
+        self._quota = quota_bytes
+        self._mutex = threading.Lock()
+        self._dirty = False
+        with explained("open", slot.parent):
+            self._hook = open_slot(slot)
+            self._hook.executescript(_SCHEMA)
+            self._keeper = open_slot(slot)
+            self._count, self._bytes = self._hook.execute(_SIZE).fetchone()
+
+    @classmethod
+    def claim(cls, folder: Path, *, quota_bytes: int) -> Journal:
+        """Take over a slot nobody holds, or make a new one.
+
+        Raises:
+            JournalUnavailable: *folder* cannot be made or written.
+        """
+        with explained("open", folder):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for slot in slots_of(folder):
+                if (lock := try_lock(slot)) is not None:
+                    return cls(slot, lock, quota_bytes=quota_bytes)
+            slot = folder / f"{uuid4()}.sqlite3"
+            lock = try_lock(slot)
+            if lock is None:  # a name nobody else can know
+                raise JournalUnavailable(f"cannot lock a new journal in {folder}")
+            return cls(slot, lock, quota_bytes=quota_bytes)
+
+    def append(self, texts: Sequence[str]) -> None:
+        """Accept writes: all of *texts*, or none.
+
+        Raises:
+            JournalUnavailable: Nothing was accepted: the quota is reached, or the
+                disk does not take it.
+        """
+        size = sum(map(len, texts))
+        now = time.time()
+        rows = [(self.epoch, now, text) for text in texts]
+        with self._mutex:
+            if self._bytes + size > self._quota:
+                raise JournalUnavailable(
+                    f"the journal holds {self._count} writes and its quota "
+                    f"({self._quota >> 20} MB): raise plugins.pgvector."
+                    "journal_quota_mb, or bring the database back"
+                )
+            with explained("write", self._slot.parent):
+                self._insert(rows)
+            self._count += len(rows)
+            self._bytes += size
+            self._dirty = True
+
+    def _insert(self, rows: Sequence[tuple[str, float, str]]) -> None:
+        if len(rows) == 1:
+            self._hook.execute(_APPEND, rows[0])
+            return
+        with self._transaction():
+            self._hook.executemany(_APPEND, rows)
+
+    @contextmanager
+    def _transaction(self) -> Generator[None]:
+        self._hook.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._hook.execute("COMMIT")
+        finally:
+            if self._hook.in_transaction:
+                self._hook.execute("ROLLBACK")
+
+    def pending(self, limit: int) -> list[Record]:
+        """Return up to *limit* writes not yet acknowledged, oldest first."""
+        with self._mutex, explained("read", self._slot.parent):
+            rows = self._hook.execute(_PENDING, (limit,)).fetchall()
+        return [Record(*row) for row in rows]
+
+    def acknowledge(self, records: Iterable[Record]) -> None:
+        """Forget *records*, which must be the oldest ones: they are stored."""
+        done = list(records)
+        if not done:
+            return
+        with self._mutex, explained("write", self._slot.parent):
+            cursor = self._hook.execute(_ACKNOWLEDGE, (done[-1].position,))
+            self._count = max(0, self._count - cursor.rowcount)
+            self._bytes -= sum(len(record.text) for record in done)
+            self._dirty = True
+
+    def bury(self, record: Record, reason: str) -> None:
+        """Move one write the database will never take to the dead letters."""
+        with self._mutex, explained("write", self._slot.parent):
+            with self._transaction():
+                self._hook.execute(_BURY, (reason, record.position))
+                dropped = self._hook.execute(_DROP, (record.position,)).rowcount
+            self._count -= dropped
+            self._bytes -= dropped * len(record.text)
+            self._dirty = True
+
+    def sync(self) -> None:
+        """Put everything appended so far on the disk.
+
+        Raises:
+            JournalUnavailable: The disk refuses; what is accepted stays accepted
+                in memory of the kernel, and the next `sync` tries again.
+        """
+        if not self._dirty:
+            return
+        self._dirty = False
+        try:
+            with explained("sync", self._slot.parent):
+                _, pages, _ = self._keeper.execute(_CHECKPOINT).fetchone()
+                if pages > _LONG_WAL_PAGES:
+                    # Under unbroken load the log never starts over by itself: some
+                    # writer is always past the checkpoint. Holding the writers
+                    # back is short now, most of the log is checkpointed.
+                    with self._mutex:
+                        self._keeper.execute(_START_OVER).fetchall()
+        except JournalUnavailable:
+            self._dirty = True
+            raise
+
+    @property
+    def depth(self) -> int:
+        """How many accepted writes wait to be stored."""
+        return self._count
+
+    def close(self) -> None:
+        """Sync and give the slot back; what is pending waits for the next owner."""
+        with self._mutex:
+            self._keeper.close()
+            self._hook.close()
+            os.close(self._lock_fd)
+
+    def retire(self) -> None:
+        """Close an emptied slot and remove its files."""
+        with self._mutex:
+            self._keeper.close()
+            self._hook.close()
+            for suffix in ("", "-wal", "-shm"):
+                self._slot.with_name(self._slot.name + suffix).unlink(missing_ok=True)
+            lock_path(self._slot).unlink(missing_ok=True)
+            os.close(self._lock_fd)
+
+    def abandon(self) -> None:
+        """Let go of the slot in a forked child: it belongs to the parent.
+
+        The connections are neither used nor closed: SQLite forbids the first, and
+        the second could checkpoint under the parent's feet.
+        """
+        with suppress(OSError):
+            os.close(self._lock_fd)
+
+    @property
+    def has_dead_letters(self) -> bool:
+        """Whether any write was buried in this slot."""
+        with self._mutex, explained("read", self._slot.parent):
+            return bool(self._hook.execute(_DEAD).fetchone()[0])
+
+
+def orphans(folder: Path, *, quota_bytes: int) -> Iterator[Journal]:
+    """Yield the slots of dead processes that hold writes; the caller drains them.
+
+    Each is claimed when yielded and given back afterwards; an emptied one without
+    dead letters is removed.
+    """
+    for slot in slots_of(folder):
+        lock = try_lock(slot)
+        if lock is None:
+            continue
+        journal = Journal(slot, lock, quota_bytes=quota_bytes)
+        try:
+            if journal.depth:
+                yield journal
+        finally:
+            if journal.depth or journal.has_dead_letters:
+                journal.close()
+            else:
+                journal.retire()

@@ -1,0 +1,62 @@
+"""What a journal's folder holds, seen from outside."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from hermes_pgmemory.journal.slots import slots_of
+
+_LOOK: Final = """
+SELECT (SELECT count(*) FROM writes),
+       (SELECT min(accepted_at) FROM writes),
+       (SELECT count(*) FROM dead_letters)
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalStatus:
+    """All slots of one folder together."""
+
+    slots: int
+    pending: int
+    oldest_age_s: float | None
+    dead_letters: int
+    bytes: int
+
+
+def inspect(folder: Path) -> JournalStatus:
+    """Add up all slots of *folder*, without claiming or changing any."""
+    slots = slots_of(folder)
+    looks = [look for slot in slots if (look := _look(slot)) is not None]
+    accepted = [first for _, first, _ in looks if first is not None]
+    return JournalStatus(
+        slots=len(slots),
+        pending=sum(pending for pending, _, _ in looks),
+        oldest_age_s=max(0.0, time.time() - min(accepted)) if accepted else None,
+        dead_letters=sum(dead for _, _, dead in looks),
+        bytes=sum(_size(slot) for slot in slots),
+    )
+
+
+def _look(slot: Path) -> tuple[int, float | None, int] | None:
+    """Read one slot; None if it goes away or is not readable at this moment."""
+    try:
+        with closing(sqlite3.connect(f"file:{slot}?mode=ro", uri=True)) as connection:
+            return connection.execute(_LOOK).fetchone()
+    except sqlite3.Error:
+        return None
+
+
+def _size(slot: Path) -> int:
+    sizes = 0
+    for suffix in ("", "-wal", "-shm"):
+        try:
+            sizes += slot.with_name(slot.name + suffix).stat().st_size
+        except FileNotFoundError:
+            continue
+    return sizes
