@@ -1,0 +1,168 @@
+"""The plugin directory: the only thing of ours that the host itself looks at.
+
+`$HERMES_HOME/plugins/pgvector/` holds four small generated files that import this
+package. They are written whole or not at all, carry version and checksum, and take
+no directory from anybody else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import py_compile
+import shutil
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from hermes_pgmemory.door._render import FILES, read_mark, render
+from hermes_pgmemory.errors import ConfigError
+from hermes_pgmemory.paths import HomePaths
+
+__all__ = ["DoorState", "DoorStatus", "inspect", "install", "uninstall"]
+
+
+class DoorState(StrEnum):
+    """What stands in the plugin directory."""
+
+    MISSING = "missing"
+    CURRENT = "current"
+    STALE = "stale"
+    """Ours, but of another version or incomplete."""
+    EDITED = "edited"
+    """Ours, changed by hand."""
+    FOREIGN = "foreign"
+    """Another plugin's."""
+
+
+@dataclass(frozen=True, slots=True)
+class DoorStatus:
+    """The plugin directory at one moment."""
+
+    path: Path
+    state: DoorState
+    version: str | None
+    """The package version that wrote it, if we did."""
+
+
+def inspect(home: Path) -> DoorStatus:
+    """Look at the plugin directory of *home* without changing it."""
+    folder = HomePaths(home).door
+    texts = {name: _read(folder / name) for name in FILES}
+    present = {name: text for name, text in texts.items() if text is not None}
+    marks = {name: read_mark(text) for name, text in present.items()}
+    version = next((mark[0] for mark in marks.values() if mark), None)
+    if not present:
+        state = DoorState.MISSING
+    elif any(mark is None for mark in marks.values()):
+        # A foreign file beside ours is an edit; on its own it is somebody's plugin.
+        state = DoorState.EDITED if version else DoorState.FOREIGN
+    elif not all(mark[1] for mark in marks.values() if mark):
+        state = DoorState.EDITED
+    else:
+        current = present == render()
+        state = DoorState.CURRENT if current else DoorState.STALE
+    return DoorStatus(folder, state, version)
+
+
+def install(home: Path, *, force: bool = False) -> list[Path]:
+    """Write the door into *home*; writes nothing that is there already.
+
+    Files that were edited by hand are kept beside the new ones as `NAME.bak`. With
+    *force* another plugin's directory is moved to `pgvector/replaced-plugin`.
+
+    Returns:
+        The files that were written.
+
+    Raises:
+        ConfigError: The directory belongs to another plugin, or cannot be written.
+    """
+    status = inspect(home)
+    folder = status.path
+    try:
+        if status.state is DoorState.FOREIGN:
+            if not force:
+                problem = (
+                    "belongs to another plugin; move it away, or add --force to have "
+                    "it moved aside"
+                )
+                raise ConfigError({str(folder): problem})
+            _move_aside(folder, HomePaths(home).state)
+        folder.mkdir(parents=True, exist_ok=True)
+        return [
+            folder / name
+            for name, text in render().items()
+            if _write(folder / name, text)
+        ]
+    except OSError as exc:
+        raise ConfigError({str(folder): f"cannot be written: {exc}"}) from exc
+
+
+def uninstall(home: Path) -> list[Path]:
+    """Remove the door's files from *home*, and the directory if that empties it.
+
+    Anything that is not ours stays.
+
+    Raises:
+        ConfigError: A file cannot be removed.
+    """
+    folder = HomePaths(home).door
+    gone: list[Path] = []
+    try:
+        for name in FILES:
+            path = folder / name
+            text = _read(path)
+            if text is not None and read_mark(text):
+                path.unlink()
+                gone.append(path)
+        if gone and not any(folder.glob("*.py")):
+            shutil.rmtree(folder / "__pycache__", ignore_errors=True)
+            with contextlib.suppress(OSError):  # not empty: somebody's files
+                folder.rmdir()
+    except OSError as exc:
+        raise ConfigError({str(folder): f"cannot be removed: {exc}"}) from exc
+    return gone
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _write(path: Path, text: str) -> bool:
+    """Write *text* unless it is there; returns whether it was written."""
+    old = _read(path)
+    if old == text:
+        return False
+    mark = None if old is None else read_mark(old)
+    if old is not None and (mark is None or not mark[1]):
+        path.replace(path.with_name(f"{path.name}.bak"))
+    fresh = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with fresh.open("x", encoding="utf-8") as out:  # mode by the umask
+            out.write(text)
+            out.flush()
+            os.fsync(out.fileno())
+        fresh.replace(path)
+    finally:
+        fresh.unlink(missing_ok=True)
+    if path.suffix == ".py":
+        # The first agent need not compile: others may be loading beside it.
+        py_compile.compile(
+            str(path),
+            doraise=True,
+            invalidation_mode=py_compile.PycInvalidationMode.TIMESTAMP,
+        )
+    return True
+
+
+def _move_aside(folder: Path, state: Path) -> None:
+    state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    place = state / "replaced-plugin"
+    number = 1
+    while place.exists() or place.is_symlink():
+        number += 1
+        place = state / f"replaced-plugin-{number}"
+    folder.rename(place)

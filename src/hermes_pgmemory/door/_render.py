@@ -1,0 +1,89 @@
+"""The text of the door's files, for this version of the package."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+from hermes_pgmemory.config import DSN_ENV, FieldDoc, field_docs
+
+_MARK: Final = "# Door of hermes-pgmemory {version}, checksum {checksum}"
+_MARK_PATTERN: Final = re.compile(
+    r"# Door of hermes-pgmemory (?P<version>\S+), checksum (?P<checksum>[0-9a-f]{16})"
+)
+_NOTE: Final = (
+    "# Written by `hermes-pgvector install`; edits are moved aside by the next."
+)
+_TEMPLATES: Final = Path(__file__).parent / "templates"
+_ACRONYMS: Final = frozenset({"dsn", "url", "api", "ttl", "mb"})
+_KINDS: Final = {"choice": "select", "identity_aliases": "json"}
+"""The host's word for a kind, or for the one setting that needs its own."""
+
+_INLINE: Final = frozenset({"dsn", "embed_url", "embed_model"})
+"""Settings that the host's compact panel shows."""
+
+FILES: Final = ("__init__.py", "cli.py", "config_schema.py", "plugin.yaml")
+"""The door's files, in the order in which they are written: a directory without
+`__init__.py` is no plugin to the host, so a half-written door is none either."""
+
+
+def render() -> dict[str, str]:
+    """Return the door's files by name, each with its mark."""
+    return {name: _marked(_body(name)) for name in reversed(FILES)}
+
+
+def read_mark(text: str) -> tuple[str, bool] | None:
+    """Return the version a door file was made by, and whether it is unedited.
+
+    None for a file that is not ours.
+    """
+    first, _, body = text.partition("\n")
+    match = _MARK_PATTERN.fullmatch(first)
+    if match is None:
+        return None
+    return match["version"], _checksum(body) == match["checksum"]
+
+
+def _marked(body: str) -> str:
+    body = f"{_NOTE}\n{body}"
+    mark = _MARK.format(version=package_version(), checksum=_checksum(body))
+    return f"{mark}\n{body}"
+
+
+def _checksum(body: str) -> str:
+    return hashlib.sha256(body.encode()).hexdigest()[:16]
+
+
+def package_version() -> str:
+    """Return the version of the installed package."""
+    return version("hermes-pgmemory")
+
+
+def _body(name: str) -> str:
+    text = _template(name).replace("@EARLY@\n", _template("early.py"))
+    fields = "\n".join(_field(doc) for doc in field_docs())
+    return text.replace("@FIELDS@", fields).replace("@VERSION@", package_version())
+
+
+def _template(name: str) -> str:
+    return (_TEMPLATES / f"{name}.in").read_text(encoding="utf-8")
+
+
+def _field(doc: FieldDoc) -> str:
+    words = doc.key.split("_")
+    label = " ".join(w.upper() if w in _ACRONYMS else w for w in words)
+    values = (
+        doc.key,
+        label[0].upper() + label[1:],
+        _KINDS.get(doc.key) or _KINDS.get(doc.kind, doc.kind),
+        doc.default,
+        doc.help,
+        doc.choices,
+        # The panel keeps a secret in .env under this name, and only there.
+        DSN_ENV if doc.kind == "secret" else None,
+        doc.key in _INLINE,
+    )
+    return f"            field{values!r},"
