@@ -1,0 +1,67 @@
+"""Contacts: whom a private row is about, hashed and never shown."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final, NoReturn
+
+from hermes_pgmemory.models import Subject
+
+MIN_KEY_BYTES: Final = 16
+"""A shorter key would let anyone try every phone number against a subject."""
+
+
+class Contact:
+    """Whom a governed row is about; never shown, only hashed.
+
+    Equal contacts are one person, or one group, on one platform.
+    """
+
+    __slots__ = ("_text",)
+
+    def __init__(self, *parts: str) -> None:
+        """Keep the identifying *parts*, most general first."""
+        self._text = "\x1f".join(parts)
+
+    def subject(self, key: bytes) -> Subject:
+        """Return the keyed hash that rows carry in this contact's place.
+
+        Args:
+            key: The database's secret, at least `MIN_KEY_BYTES` bytes.
+
+        Raises:
+            ValueError: *key* is too short to hide anything.
+        """
+        if len(key) < MIN_KEY_BYTES:
+            raise ValueError(f"a subject's key needs {MIN_KEY_BYTES} bytes or more")
+        secret = key if len(key) <= 64 else hashlib.blake2b(key).digest()
+        text = self._text.encode("utf-8", "surrogatepass")
+        return Subject(hashlib.blake2b(text, key=secret, digest_size=16).hexdigest())
+
+    def __eq__(self, other: object) -> bool:
+        """Compare what the contacts identify."""
+        return self._text == other._text if isinstance(other, Contact) else False
+
+    def __hash__(self) -> int:
+        """Hash for sets within this process."""
+        return hash(self._text)
+
+    def __repr__(self) -> str:
+        """Hide what the contact identifies, in `str` too."""
+        return "Contact(hidden)"
+
+    def __format__(self, spec: str) -> str:
+        """Hide what the contact identifies; widths work."""
+        return format(repr(self), spec)
+
+    def __copy__(self) -> Contact:
+        """Return itself: a contact does not change."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Contact:
+        """Return itself: a contact does not change."""
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled: what identifies people stays in this process."""
+        raise TypeError("a contact is never written anywhere")
