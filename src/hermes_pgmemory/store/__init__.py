@@ -1,0 +1,227 @@
+"""The room that knows SQL and PostgreSQL's driver; no other does.
+
+Everything is bound by a time limit, idempotent, and safe behind a pooler in
+transaction mode. Nothing here changes the schema, except `migrate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from time import monotonic
+
+from hermes_pgmemory.errors import (
+    BadRequest,
+    PgMemoryError,
+    SchemaError,
+    UnstorableWrite,
+)
+from hermes_pgmemory.models import (
+    Accepted,
+    EntryHit,
+    Scope,
+    Target,
+    ThemeCount,
+    TurnHit,
+    Vector,
+)
+from hermes_pgmemory.store import dsn as dsns
+from hermes_pgmemory.store import failures, migrate, search, upkeep, writes
+from hermes_pgmemory.store.connection import BoundedConnection, Database
+from hermes_pgmemory.store.facts import DatabaseFacts, read_facts
+from hermes_pgmemory.store.upkeep import Table, Unembedded
+
+__all__ = ["DatabaseFacts", "Store", "Table", "Unembedded", "migrate"]
+
+
+class Store:
+    """One database's memory, shared by the threads of a process.
+
+    Every method takes `timeout_s`, in seconds: it returns or raises by then, give or
+    take a second. Every method may raise `DatabaseUnavailable` (try again
+    later) and `SchemaError` (an administrator must act; nothing is lost meanwhile).
+    """
+
+    def __init__(
+        self, dsn: str, *, pool_size: int = 4, max_idle_s: float = 30.0
+    ) -> None:
+        """Prepare a store; it connects, and starts threads, with its first call.
+
+        Args:
+            dsn: Connection string, in either of libpq's forms.
+            pool_size: Connections at most.
+            max_idle_s: Seconds after which an unused connection is closed.
+
+        Raises:
+            ConfigError: libpq cannot parse *dsn*.
+        """
+        self._database = Database(
+            dsns.parse(dsn), pool_size=pool_size, max_idle_s=max_idle_s
+        )
+
+    def close(self) -> None:
+        """Close all connections and end all threads; harmless twice, or unused."""
+        self._database.close()
+
+    def verify(self, *, timeout_s: float) -> DatabaseFacts:
+        """Check that the schema is this package's, and return the database's facts.
+
+        Raises:
+            SchemaError: Migrations are missing, edited, or newer than this package.
+        """
+        with self._database.transaction(timeout_s) as conn:
+            if missing := migrate.pending(conn):
+                raise SchemaError(
+                    f"the database lacks {', '.join(missing)}: {failures.MIGRATE}"
+                )
+            return read_facts(conn)
+
+    def apply(
+        self,
+        batch: Sequence[Accepted],
+        vectors: Mapping[int, Vector],
+        *,
+        timeout_s: float = 30,
+    ) -> int:
+        """Apply what of *batch* was not applied before, all of it or nothing.
+
+        Args:
+            batch: Journaled writes in the order of acceptance.
+            vectors: Index in *batch* to the embedding of that write's content, by
+                the active model.
+            timeout_s: Seconds.
+
+        Returns:
+            How many writes were applied; those applied earlier do not count.
+
+        Raises:
+            DimensionMismatch: The vectors are not the active model's.
+            UnstorableWrite: PostgreSQL refuses one of the writes; which one, only
+                smaller batches tell.
+        """
+        deadline = monotonic() + timeout_s
+        try:
+            return self._apply(batch, vectors, timeout_s)
+        except PgMemoryError as exc:
+            # Two writers got in each other's way; one of them has finished by now.
+            if not failures.is_collision(exc):
+                raise
+        return self._apply(batch, vectors, deadline - monotonic())
+
+    def _apply(
+        self,
+        batch: Sequence[Accepted],
+        vectors: Mapping[int, Vector],
+        timeout_s: float,
+    ) -> int:
+        with self._database.transaction(timeout_s) as conn:
+            return writes.apply(conn, batch, vectors)
+
+    def search_entries(
+        self,
+        *,
+        text: str,
+        vector: Vector | None,
+        scope: Scope,
+        target: Target | None,
+        limit: int,
+        exclude: Collection[str] = (),
+        timeout_s: float,
+    ) -> list[EntryHit]:
+        """Return the *limit* best memory entries, best first; ties by id.
+
+        Args:
+            text: The question, for its words; blank searches by meaning alone.
+            vector: The question, embedded by the active model; None searches by
+                words alone.
+            scope: Whose entries.
+            target: Of MEMORY.md or USER.md alone; None for both.
+            limit: At least 1. Fewer come back only where no more match.
+            exclude: Contents that the reader has before him already.
+            timeout_s: Seconds.
+
+        Raises:
+            DimensionMismatch: *vector* is not the active model's.
+            BadRequest: PostgreSQL refuses another value.
+        """
+        with self._asking(timeout_s) as conn:
+            return search.search_entries(
+                conn,
+                text=text,
+                vector=vector,
+                scope=scope,
+                target=target,
+                limit=limit,
+                exclude=exclude,
+            )
+
+    def search_turns(
+        self,
+        *,
+        text: str,
+        vector: Vector | None,
+        scope: Scope,
+        session_id: str | None,
+        limit: int,
+        timeout_s: float,
+    ) -> list[TurnHit]:
+        """Return the *limit* best conversation turns, best first; ties by id.
+
+        Like `search_entries`; *session_id* confines it to one session.
+        """
+        with self._asking(timeout_s) as conn:
+            return search.search_turns(
+                conn,
+                text=text,
+                vector=vector,
+                scope=scope,
+                session_id=session_id,
+                limit=limit,
+            )
+
+    @contextmanager
+    def _asking(self, timeout_s: float) -> Generator[BoundedConnection]:
+        try:
+            with self._database.transaction(timeout_s) as conn:
+                yield conn
+        except UnstorableWrite as exc:
+            raise BadRequest(str(exc)) from exc
+
+    def counts(self, *, timeout_s: float) -> list[ThemeCount]:
+        """Count what each theme holds, by name of theme."""
+        with self._database.transaction(timeout_s) as conn:
+            return upkeep.counts(conn)
+
+    def contents_from(self, source: str, *, timeout_s: float) -> list[str]:
+        """Return what any theme holds from one file; see `models.AddEntry.source`."""
+        with self._database.transaction(timeout_s) as conn:
+            return upkeep.contents_from(conn, source)
+
+    def unembedded(
+        self, table: Table, *, limit: int, after: int = 0, timeout_s: float
+    ) -> list[Unembedded]:
+        """Return up to *limit* rows that wait for a vector, by id.
+
+        *after* is the last id of the previous call: rows that could not be embedded
+        would otherwise come back for ever.
+        """
+        with self._database.transaction(timeout_s) as conn:
+            return upkeep.unembedded(conn, table, limit=limit, after=after)
+
+    def set_vectors(
+        self,
+        table: Table,
+        vectors: Sequence[tuple[Unembedded, Vector]],
+        *,
+        timeout_s: float,
+    ) -> int:
+        """Give rows their vectors; return how many still wanted one.
+
+        A row that was replaced since it was read is left alone.
+
+        Raises:
+            DimensionMismatch: The vectors are not the active model's.
+            UnstorableWrite: PostgreSQL refuses one of the vectors.
+        """
+        with self._database.transaction(timeout_s) as conn:
+            return upkeep.set_vectors(conn, table, vectors)

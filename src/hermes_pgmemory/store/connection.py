@@ -1,0 +1,233 @@
+"""Connections: few, checked, bounded in time, and quiet about failure.
+
+Every call runs in one transaction and sets nothing that outlives it, so a pooler in
+transaction mode may stand in between. A call ends by its time limit even when the
+server has stopped answering altogether: no lock, dead socket or full pool makes it
+wait longer.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Generator
+from contextlib import contextmanager
+from itertools import count
+from time import monotonic
+from typing import Any, Final, Self, TypeVar
+
+import psycopg
+from psycopg.abc import PQGen
+from psycopg.rows import TupleRow
+from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
+
+from hermes_pgmemory.errors import DatabaseUnavailable
+from hermes_pgmemory.store import failures, vectors
+from hermes_pgmemory.store.dsn import Dsn
+from hermes_pgmemory.store.queries import QUERIES
+
+T = TypeVar("T")
+
+CHECK_S: Final = 1.0
+"""Seconds an idle connection has to prove that it is alive."""
+
+GRACE_S: Final = 0.5
+"""Seconds past its limit before a call drops the connection: PostgreSQL, told the
+same limit, is given the chance to cancel and keep it."""
+
+CLOSE_S: Final = 2.0
+"""Seconds to wait for the pool's threads; one may be connecting to a dead host."""
+
+LIFETIME_S: Final = 300.0
+_POLL_S: Final = 0.05
+_PREFIX: Final = "hermes-pgmemory-"
+_NUMBERS: Final = count(1)
+
+
+class BoundedConnection(psycopg.Connection[TupleRow]):
+    """A connection that gives up on a silent server at `deadline`."""
+
+    deadline: float = math.inf
+    """On the monotonic clock; the next wait past it closes the connection."""
+
+    @classmethod
+    def connect(  # pyright: ignore[reportIncompatibleMethodOverride]
+        cls, conninfo: str = "", *, outage: Outage, **kwargs: Any
+    ) -> Self:
+        """Connect, or note why not in *outage* and raise that without secrets."""
+        try:
+            conn = super().connect(conninfo, **kwargs)
+        except psycopg.Error as exc:
+            raise outage.failed(exc) from None
+        outage.connected(conn)
+        return conn
+
+    def wait(self, gen: PQGen[T], *args: Any, **kwargs: Any) -> T:
+        """Wait for the server as usual, but not beyond the deadline."""
+        return super().wait(self._bounded(gen), *args, **kwargs)
+
+    def _bounded(self, gen: PQGen[T]) -> PQGen[T]:
+        try:
+            wanted = next(gen)
+            while True:
+                ready = yield wanted
+                if monotonic() > self.deadline:
+                    self.pgconn.finish()
+                    raise psycopg.OperationalError("the server stopped answering")
+                wanted = gen.send(ready)
+        except StopIteration as end:
+            return end.value
+
+
+class Outage:
+    """What came of connecting lately, for callers that wait for a connection.
+
+    The pool connects on a thread of its own and leaves its clients in the dark.
+    """
+
+    def __init__(self, dsn: Dsn) -> None:
+        """Start with nothing seen."""
+        self._dsn = dsn
+        self._open: list[BoundedConnection] = []
+        self.failures = 0
+        self.cause = ""
+
+    def failed(self, exc: psycopg.Error) -> DatabaseUnavailable:
+        """Count *exc* and return it in this package's words."""
+        self.cause = self._dsn.redact(failures.cause(exc))
+        self.failures += 1
+        return DatabaseUnavailable(self.cause)
+
+    def connected(self, conn: BoundedConnection) -> None:
+        """Remember *conn* while it is open."""
+        self._open = [*(one for one in self._open if not one.closed), conn]
+
+    @property
+    def is_total(self) -> bool:
+        """Tell whether no connection is open that somebody may give back."""
+        return all(conn.closed for conn in self._open)
+
+
+class Database:
+    """A pool of bounded connections; the first call opens it."""
+
+    def __init__(self, dsn: Dsn, *, pool_size: int, max_idle_s: float) -> None:
+        """Prepare; nothing connects and no thread starts yet.
+
+        Args:
+            dsn: Where to connect.
+            pool_size: Connections at most, at least 1.
+            max_idle_s: Seconds after which one unused connection is closed.
+        """
+        self.dsn = dsn
+        self._closed = False
+        self._outage = Outage(dsn)
+        self._pool = ConnectionPool(
+            dsn.text,
+            connection_class=BoundedConnection,
+            kwargs={
+                **dsn.parameters,
+                "outage": self._outage,
+                "autocommit": True,  # transactions are opened explicitly, below
+                "prepare_threshold": None,
+                "context": vectors.adapters(),
+            },
+            min_size=0,
+            max_size=pool_size,
+            max_idle=max_idle_s,
+            max_lifetime=LIFETIME_S,
+            # A failed attempt ends at once; the next call makes the next one.
+            reconnect_timeout=0,
+            num_workers=1,
+            check=_check,
+            name=f"{_PREFIX}{next(_NUMBERS)}",
+            open=False,
+        )
+
+    def close(self) -> None:
+        """Close every connection and stop the pool's threads; harmless twice."""
+        self._closed = True
+        self._pool.close(timeout=CLOSE_S)
+
+    @contextmanager
+    def transaction(self, timeout_s: float) -> Generator[BoundedConnection]:
+        """Run the body in one transaction that ends within *timeout_s* seconds.
+
+        Raises:
+            DatabaseUnavailable: It could not be reached, or not in time; if that
+                happened while committing, nobody knows whether it did.
+            SchemaError: Something the statements need is missing.
+            Rejected: PostgreSQL refuses a value; nothing was written.
+        """
+        deadline = monotonic() + timeout_s
+        with failures.translated(self.dsn.redact, timeout_s=timeout_s):
+            conn = self._checkout(deadline)
+            try:
+                conn.deadline = deadline + GRACE_S
+                # The pipeline is the inner one: its errors must reach the transaction.
+                with conn.transaction(), conn.pipeline():
+                    _limit(conn, deadline - monotonic())
+                    yield conn
+            finally:
+                conn.deadline = monotonic() + CHECK_S
+                self._pool.putconn(conn)
+
+    def _checkout(self, deadline: float) -> BoundedConnection:
+        """Take a live connection from the pool.
+
+        The pool lets its clients wait out their time when connecting fails. So wait
+        in short turns and look whether it did; then only a connection that somebody
+        is about to give back is worth waiting for.
+        """
+        if self._closed:
+            raise PoolClosed
+        if self._pool.closed:
+            _quieten()
+            self._pool.open()
+        seen = self._outage.failures
+        while True:
+            left = deadline - monotonic()
+            failed = self._outage.failures > seen
+            try:
+                return self._pool.getconn(
+                    timeout=left if failed else min(left, _POLL_S)
+                )
+            except PoolTimeout:
+                over = failed or left <= _POLL_S
+                if self._outage.failures > seen and (over or self._outage.is_total):
+                    raise DatabaseUnavailable(self._outage.cause) from None
+                if over:
+                    raise
+
+
+def _check(conn: BoundedConnection) -> None:
+    conn.deadline = monotonic() + CHECK_S
+    conn.execute("")
+
+
+def _limit(conn: BoundedConnection, left_s: float) -> None:
+    limit = max(1, int(left_s * 1000))
+    idle = limit + int(GRACE_S * 1000)
+    parameters = {"limit": f"{limit}", "idle": f"{idle}"}
+    conn.execute(QUERIES["limit_transaction"], parameters)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Tell whether a record of the driver's is not about one of our connections.
+
+    What it warns about reaches the caller as an error, once per call; in the log it
+    would be a storm for as long as a server is down.
+    """
+    if record.levelno < logging.WARNING:
+        return True
+    about = record.args[0] if isinstance(record.args, tuple) and record.args else None
+    # A pipeline names its connection in no text.
+    if isinstance(getattr(about, "_conn", None), BoundedConnection):
+        return False
+    text = record.getMessage()
+    return _PREFIX not in text and BoundedConnection.__name__ not in text
+
+
+def _quieten() -> None:
+    for name in ("psycopg", "psycopg.pool"):
+        logging.getLogger(name).addFilter(_is_news)

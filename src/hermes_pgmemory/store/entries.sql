@@ -1,0 +1,94 @@
+-- :fragment lexemes
+-- A tsvector holds at most 1 MB: the words of a prefix stand for a longer text.
+to_tsvector(%(config)s::regconfig, left(%(content)s, 100000))
+
+-- :fragment hash
+sha256(convert_to(%(content)s, 'UTF8'))
+
+-- :fragment columns
+(agent_identity, target, content, content_hash, embedding, model_id, subject, source,
+ created_at, updated_at, metadata, tsv)
+
+-- :fragment known
+-- What the host says again is left alone, but for what it lacks: a retired row
+-- comes back, and a vector is taken where there was none.
+ON CONFLICT (agent_identity, target, content_hash, subject) DO UPDATE
+   SET retired_at = NULL,
+       updated_at = CASE WHEN known.retired_at IS NULL THEN known.updated_at
+                         ELSE greatest(known.updated_at, EXCLUDED.updated_at) END,
+       source = CASE WHEN known.retired_at IS NULL THEN known.source
+                     ELSE EXCLUDED.source END,
+       embedding = coalesce(known.embedding, EXCLUDED.embedding),
+       model_id = CASE WHEN known.embedding IS NULL THEN EXCLUDED.model_id
+                       ELSE known.model_id END
+ WHERE known.retired_at IS NOT NULL
+    OR (known.embedding IS NULL AND EXCLUDED.embedding IS NOT NULL)
+
+-- :fragment victim
+-- The one entry that an event speaks of: the whole text where the host tells it,
+-- else a literal substring. Several may hold it, because several files are mirrored.
+SELECT id
+  FROM memory_entries
+ WHERE agent_identity = %(theme)s
+   AND target = %(target)s
+   AND subject IS NOT DISTINCT FROM %(subject)s
+   AND retired_at IS NULL
+   AND CASE WHEN %(previous)s::text IS NULL
+            THEN %(old_text)s <> '' AND position(%(old_text)s IN content) > 0
+            ELSE content_hash = sha256(convert_to(%(previous)s, 'UTF8')) END
+ ORDER BY (source IS NOT DISTINCT FROM %(source)s) DESC, updated_at DESC, id DESC
+ LIMIT 1
+
+-- :name add_entry
+-- Add an entry, unless the theme knows it.
+INSERT INTO memory_entries AS known {columns}
+VALUES (%(theme)s, %(target)s, %(content)s, {hash}, %(embedding)b::halfvec,
+        %(model_id)s, %(subject)s, %(source)s, %(at)s, %(at)s, %(metadata)s, {lexemes})
+{known};
+
+-- :name replace_entry
+-- Give an entry new content. Where that is already another entry, the two become
+-- one; where nothing matches, the new content is added, as the host's file has it.
+WITH victim AS ({victim}),
+twin AS (
+    SELECT id
+      FROM memory_entries
+     WHERE agent_identity = %(theme)s
+       AND target = %(target)s
+       AND subject IS NOT DISTINCT FROM %(subject)s
+       AND content_hash = {hash}
+       AND id NOT IN (SELECT id FROM victim)
+), merged AS (
+    DELETE FROM memory_entries
+     USING victim, twin
+     WHERE agent_identity = %(theme)s
+       AND memory_entries.id = victim.id
+), changed AS (
+    UPDATE memory_entries
+       SET content = %(content)s,
+           content_hash = {hash},
+           embedding = %(embedding)b::halfvec,
+           model_id = %(model_id)s,
+           source = %(source)s,
+           updated_at = %(at)s,
+           metadata = %(metadata)s,
+           tsv = {lexemes}
+      FROM victim
+     WHERE agent_identity = %(theme)s
+       AND memory_entries.id = victim.id
+       AND NOT EXISTS (SELECT FROM twin)
+)
+INSERT INTO memory_entries AS known {columns}
+SELECT %(theme)s, %(target)s, %(content)s, {hash}, %(embedding)b::halfvec,
+       %(model_id)s, %(subject)s, %(source)s, %(at)s, %(at)s, %(metadata)s, {lexemes}
+ WHERE NOT EXISTS (SELECT FROM victim)
+    OR EXISTS (SELECT FROM twin)
+{known};
+
+-- :name remove_entry
+-- Delete the one entry that matches, if any does.
+WITH victim AS ({victim})
+DELETE FROM memory_entries
+ USING victim
+ WHERE agent_identity = %(theme)s
+   AND memory_entries.id = victim.id;

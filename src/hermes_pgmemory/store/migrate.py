@@ -1,0 +1,251 @@
+"""Bring a database up to date: an administrator's act, never an agent's.
+
+The migrations ship as SQL files and are applied in one transaction, all or nothing.
+A ledger remembers each with a checksum of its text, so that a database that is newer
+than this package, or was migrated by an edited file, is refused and not guessed at.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final, LiteralString, cast
+
+import psycopg
+from psycopg import errors as pg
+from psycopg.rows import TupleRow
+from psycopg.types.json import Jsonb
+
+from hermes_pgmemory.errors import ConfigError, SchemaError
+from hermes_pgmemory.models import EmbeddingModel
+from hermes_pgmemory.store import dsn as dsns
+from hermes_pgmemory.store import failures
+from hermes_pgmemory.store.facts import read_facts
+from hermes_pgmemory.store.queries import QUERIES
+
+MAX_DIMENSION: Final = 16_000
+"""Components of a halfvec, at most."""
+
+MAX_INDEXED_DIMENSION: Final = 4_000
+"""Components beyond which no index can be built: such a database searches exactly."""
+
+OLDEST_SERVER: Final = 150_000
+"""PostgreSQL 15, as `server_version_num`: NULLS NOT DISTINCT."""
+
+OLDEST_EXTENSION: Final = (0, 7)
+"""The first pgvector with halfvec."""
+
+_FILE: Final = re.compile(r"\d{4}_[a-z_]+\.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One shipped file."""
+
+    version: str
+    """Its name without the ending, like 0001_settings."""
+    text: str
+    """Its text with `:dimensions` in place of the vectors' length."""
+
+    @property
+    def checksum(self) -> str:
+        """Identify the text, however a checkout ended its lines."""
+        text = self.text.replace("\r\n", "\n")
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def sql(self, dimension: int) -> LiteralString:
+        """Return the statements for vectors of *dimension* components."""
+        # The file ships with the package, so it is as trusted as a literal.
+        text = self.text.replace(":dimensions", f"{dimension:d}")
+        return cast("LiteralString", text)
+
+
+@cache
+def shipped() -> tuple[Migration, ...]:
+    """Return every migration of this package, in order."""
+    folder = files(__package__ or "").joinpath("migrations")
+    found = sorted(f.name for f in folder.iterdir() if _FILE.fullmatch(f.name))
+    return tuple(
+        Migration(
+            version=name.removesuffix(".sql"),
+            text=folder.joinpath(name).read_text(encoding="utf-8"),
+        )
+        for name in found
+    )
+
+
+def pending(conn: psycopg.Connection[Any]) -> list[str]:
+    """Return the versions that `apply` would run. Reads only.
+
+    Raises:
+        SchemaError: An applied migration differs from the shipped file, or the
+            database knows one that this package does not.
+    """
+    known = dict[str, str](_read_ledger(conn))
+    if strangers := sorted(known.keys() - {m.version for m in shipped()}):
+        raise SchemaError(
+            f"the database is newer than this package, which lacks "
+            f"{', '.join(strangers)}: upgrade hermes-pgmemory, then "
+            f"{failures.MIGRATE}"
+        )
+    edited = [
+        migration.version
+        for migration in shipped()
+        if known.get(migration.version, migration.checksum) != migration.checksum
+    ]
+    if edited:
+        raise SchemaError(
+            f"{', '.join(edited)} was edited after it was applied: install an "
+            f"unchanged hermes-pgmemory, then {failures.MIGRATE}"
+        )
+    return [m.version for m in shipped() if m.version not in known]
+
+
+def apply(
+    dsn: str, model: EmbeddingModel, *, text_search_config: str = "simple"
+) -> list[str]:
+    """Bring the database at *dsn* up to date; return the versions applied.
+
+    All or nothing, and nothing the second time. Concurrent callers queue. A new
+    database takes *model* as its active model and keeps *text_search_config*; one
+    that has them already is not changed in these.
+
+    Raises:
+        ConfigError: The DSN, the model's dimension or the text search configuration
+            cannot be used.
+        DatabaseUnavailable: The database does not answer, or another migration has
+            been running for two minutes.
+        SchemaError: Something an administrator must do first, or undo.
+    """
+    _check_dimension(model.dimension)
+    with _connect(dsn) as conn, conn.transaction():
+        conn.execute(QUERIES["lock_ledger"])
+        conn.execute(QUERIES["limit_locks"])
+        todo = pending(conn)
+        if todo:
+            _check_server(conn)
+            _check_config(conn, text_search_config)
+            _run(conn, todo, _dimension(conn, model))
+        _seed(conn, model, text_search_config)
+    return todo
+
+
+@contextmanager
+def _connect(dsn: str) -> Generator[psycopg.Connection[TupleRow]]:
+    target = dsns.parse(dsn)
+    with failures.translated(target.redact):
+        options: dict[str, Any] = {**target.parameters}
+        with psycopg.connect(
+            target.text, autocommit=True, prepare_threshold=None, **options
+        ) as conn:
+            yield conn
+
+
+def _read_ledger(conn: psycopg.Connection[Any]) -> list[tuple[str, str]]:
+    if not _has_ledger(conn):
+        return []
+    return conn.execute(QUERIES["read_ledger"]).fetchall()
+
+
+def _has_ledger(conn: psycopg.Connection[Any]) -> bool:
+    return bool(conn.execute(QUERIES["has_ledger"]).fetchall()[0][0])
+
+
+def _run(conn: psycopg.Connection[Any], todo: list[str], dimension: int) -> None:
+    try:
+        if not _has_ledger(conn):
+            conn.execute(QUERIES["create_ledger"])
+        for migration in shipped():
+            if migration.version in todo:
+                conn.execute(migration.sql(dimension))
+                entry = {"version": migration.version, "checksum": migration.checksum}
+                conn.execute(QUERIES["record_migration"], entry)
+    except pg.DuplicateTable as exc:
+        raise SchemaError(
+            f"{exc.diag.message_primary}, but not by this package: "
+            "migrate an empty database, or rename the old tables first"
+        ) from exc
+    except pg.InsufficientPrivilege as exc:
+        raise SchemaError(
+            f"{exc.diag.message_primary}: run `hermes-pgvector migrate` as the "
+            f"database's owner, not as {conn.info.user}"
+        ) from exc
+
+
+def _dimension(conn: psycopg.Connection[Any], model: EmbeddingModel) -> int:
+    """Return the length of this database's vectors; of *model*'s, if it is new."""
+    if not _has_ledger(conn):
+        return model.dimension
+    active = read_facts(conn).model
+    return active.dimension if active else model.dimension
+
+
+def _check_dimension(dimension: int) -> None:
+    if not 1 <= dimension <= MAX_DIMENSION:
+        why = f"its vectors have {dimension} dimensions; the database holds 1 to 16,000"
+        raise ConfigError({"plugins.pgvector.embed_model": why})
+
+
+def _check_config(conn: psycopg.Connection[Any], config: str) -> None:
+    known = conn.execute(QUERIES["has_text_search_config"], {"config": config})
+    if not known.fetchall()[0][0]:
+        why = f"this server has no text search configuration {config!r}"
+        raise ConfigError({"plugins.pgvector.text_search_config": why})
+
+
+def _check_server(conn: psycopg.Connection[Any]) -> None:
+    if conn.info.server_version < OLDEST_SERVER:
+        raise SchemaError(
+            "PostgreSQL 15 or newer is needed: upgrade the server, then "
+            f"{failures.MIGRATE}"
+        )
+    database = conn.info.dbname
+    row = conn.execute(QUERIES["installed_extension"]).fetchone()
+    if row is None:
+        _create_extension(conn, database)
+    elif _version(row[0]) < OLDEST_EXTENSION:
+        raise SchemaError(
+            f"pgvector {row[0]} has no halfvec, 0.7 or newer is needed: as a "
+            f"superuser, run ALTER EXTENSION vector UPDATE in database {database}, "
+            f"then {failures.MIGRATE}"
+        )
+
+
+def _create_extension(conn: psycopg.Connection[Any], database: str) -> None:
+    try:
+        conn.execute(QUERIES["create_extension"])
+    except pg.InsufficientPrivilege as exc:
+        raise SchemaError(
+            f"pgvector is not in database {database} and {conn.info.user} may not add "
+            "it: as a superuser, run CREATE EXTENSION vector there, then "
+            f"{failures.MIGRATE}"
+        ) from exc
+    except (pg.FeatureNotSupported, pg.UndefinedFile) as exc:
+        raise SchemaError(
+            "pgvector is not installed on the server: install its package (like "
+            f"postgresql-18-pgvector) there, then {failures.MIGRATE}"
+        ) from exc
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", text)[:2])
+
+
+def _seed(conn: psycopg.Connection[Any], model: EmbeddingModel, config: str) -> None:
+    """Settle what the database's words and vectors mean, if that is open."""
+    words, active, _ = conn.execute(QUERIES["settings"]).fetchall()[0]
+    if words is None:
+        conn.execute(
+            QUERIES["seed_setting"],
+            {"key": "text_search_config", "value": Jsonb(config)},
+        )
+    if active is None:
+        row = conn.execute(QUERIES["add_model"], asdict(model)).fetchall()[0]
+        conn.execute(
+            QUERIES["seed_setting"], {"key": "active_model_id", "value": Jsonb(row[0])}
+        )

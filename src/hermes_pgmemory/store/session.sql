@@ -1,0 +1,37 @@
+-- :name limit_transaction
+-- Bound this transaction alone: a pooler may give the connection to anybody next.
+-- A client frozen in mid-transaction loses its locks after `idle` milliseconds.
+SELECT set_config('statement_timeout', %(limit)s, true),
+       set_config('lock_timeout', %(limit)s, true),
+       set_config('idle_in_transaction_session_timeout', %(idle)s, true),
+       set_config('client_min_messages', 'warning', true);
+
+-- :name settings
+-- What a writer must know: one row.
+SELECT (SELECT value #>> '{}' FROM memory_settings WHERE key = 'text_search_config')
+           AS config,
+       (SELECT value::smallint FROM memory_settings WHERE key = 'active_model_id')
+           AS model_id,
+       to_regtype('halfvec')::oid::bigint AS halfvec_oid;
+
+-- :name lock_positions
+-- Lock each theme's place in each journal, in an order that all agents share, and
+-- return it; 0 for a journal never seen before.
+INSERT INTO memory_journal_positions AS known
+       (agent_identity, epoch, position, updated_at)
+SELECT theme, epoch, 0, now()
+  FROM unnest(%(themes)s::text[], %(epochs)s::uuid[]) AS wanted (theme, epoch)
+ ORDER BY theme, epoch
+    ON CONFLICT (agent_identity, epoch) DO UPDATE SET updated_at = now()
+RETURNING agent_identity, epoch::text, position;
+
+-- :name advance_position
+-- Remember the last write applied; affects one row.
+UPDATE memory_journal_positions
+   SET position = %(position)s
+ WHERE agent_identity = %(theme)s
+   AND epoch = %(epoch)s::uuid;
+
+-- :name lock_theme
+-- Queue the writers of one theme's entries: a replacement reads before it writes.
+SELECT pg_advisory_xact_lock(hashtextextended('hermes-pgmemory ' || %(theme)s, 0));

@@ -1,0 +1,19 @@
+-- :name add_turns
+-- Keep turns, all in one statement: half the work per row of one statement each. A
+-- turn that is already there is left alone.
+INSERT INTO conversations
+       (agent_identity, session_id, parent_session_id, role, content, ts, turn_key,
+        embed, embedding, model_id, subject, metadata, tsv)
+SELECT theme, session_id, parent_session_id, role, content, at, turn_key,
+       embed, embedding, CASE WHEN embedding IS NOT NULL THEN %(model_id)s::smallint END,
+       subject, metadata, to_tsvector(%(config)s::regconfig, left(content, 100000))
+  FROM unnest(
+           %(themes)s::text[], %(session_ids)s::text[], %(parent_session_ids)s::text[],
+           %(roles)s::text[], %(contents)s::text[], %(ats)s::timestamptz[],
+           %(turn_keys)s::bytea[], %(embeds)s::boolean[], %(embeddings)b::halfvec[],
+           %(subjects)s::text[], %(metadatas)s::jsonb[])
+       WITH ORDINALITY AS said
+           (theme, session_id, parent_session_id, role, content, at,
+            turn_key, embed, embedding, subject, metadata, place)
+ ORDER BY place
+    ON CONFLICT (agent_identity, session_id, turn_key) DO NOTHING;

@@ -1,0 +1,99 @@
+"""Counting, and giving vectors to the rows that were stored without."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from hashlib import sha256
+from typing import Any, Final, LiteralString
+
+import psycopg
+
+from hermes_pgmemory.models import AgentKind, Theme, ThemeCount, Vector
+from hermes_pgmemory.store.queries import QUERIES
+from hermes_pgmemory.store.vectors import read_stamp
+
+
+class Table(StrEnum):
+    """What can be embedded."""
+
+    ENTRIES = "entries"
+    TURNS = "turns"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unembedded:
+    """A row that waits for a vector."""
+
+    id: int
+    theme: Theme
+    content: str
+
+
+_UNEMBEDDED: Final[dict[Table, LiteralString]] = {
+    Table.ENTRIES: QUERIES["unembedded_entries"],
+    Table.TURNS: QUERIES["unembedded_turns"],
+}
+_SET_VECTORS: Final[dict[Table, LiteralString]] = {
+    Table.ENTRIES: QUERIES["set_entry_vectors"],
+    Table.TURNS: QUERIES["set_turn_vectors"],
+}
+
+
+def counts(conn: psycopg.Connection[Any]) -> list[ThemeCount]:
+    """Count what each theme holds, by name."""
+    return [
+        ThemeCount(
+            theme=Theme(theme),
+            kind=_kind(kind),
+            entries=entries,
+            turns=turns,
+            unembedded=unembedded,
+            last_seen=last_seen,
+        )
+        for theme, kind, entries, turns, unembedded, last_seen in conn.execute(
+            QUERIES["counts"]
+        )
+    ]
+
+
+def _kind(name: str | None) -> AgentKind | None:
+    """Read a kind; one that another release wrote is as good as unknown."""
+    return AgentKind(name) if name in AgentKind.__members__.values() else None
+
+
+def unembedded(
+    conn: psycopg.Connection[Any], table: Table, *, limit: int, after: int
+) -> list[Unembedded]:
+    """Return up to *limit* rows without vectors whose id exceeds *after*, by id."""
+    rows = conn.execute(_UNEMBEDDED[table], {"limit": limit, "after": after})
+    return [
+        Unembedded(id=row, theme=Theme(theme), content=content)
+        for row, theme, content in rows
+    ]
+
+
+def set_vectors(
+    conn: psycopg.Connection[Any],
+    table: Table,
+    vectors: Sequence[tuple[Unembedded, Vector]],
+) -> int:
+    """Give rows their vectors; return how many still wanted one."""
+    stamp = read_stamp(conn)
+    if stamp.model_id is None or not vectors:
+        return 0
+    rows = [row for row, _ in vectors]
+    parameters = {
+        "themes": [row.theme for row in rows],
+        "ids": [row.id for row in rows],
+        "content_hashes": [sha256(row.content.encode()).digest() for row in rows],
+        **stamp.on_all([vector for _, vector in vectors]),
+    }
+    return conn.execute(_SET_VECTORS[table], parameters).fetchall()[0][0]
+
+
+def contents_from(conn: psycopg.Connection[Any], source: str) -> list[str]:
+    """Return what any theme holds from the file that *source* names."""
+    rows = conn.execute(QUERIES["contents_from"], {"source": source})
+    return [content for (content,) in rows]

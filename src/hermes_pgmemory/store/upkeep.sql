@@ -1,0 +1,86 @@
+-- :name counts
+-- What each theme holds, by name.
+WITH entries AS (
+    SELECT agent_identity,
+           count(*) AS stored,
+           count(*) FILTER (WHERE embedding IS NULL) AS bare
+      FROM memory_entries
+     WHERE retired_at IS NULL
+     GROUP BY agent_identity
+), turns AS (
+    SELECT agent_identity,
+           count(*) AS stored,
+           count(*) FILTER (WHERE embedding IS NULL AND embed) AS bare
+      FROM conversations
+     GROUP BY agent_identity
+)
+SELECT agent_identity,
+       memory_agents.kind,
+       coalesce(entries.stored, 0),
+       coalesce(turns.stored, 0),
+       coalesce(entries.bare, 0) + coalesce(turns.bare, 0),
+       memory_agents.last_seen
+  FROM memory_agents
+  FULL JOIN entries USING (agent_identity)
+  FULL JOIN turns USING (agent_identity)
+ ORDER BY agent_identity;
+
+-- :name unembedded_entries
+-- Entries that wait for a vector, oldest first.
+SELECT id, agent_identity, content
+  FROM memory_entries
+ WHERE embedding IS NULL
+   AND retired_at IS NULL
+   AND id > %(after)s
+ ORDER BY id
+ LIMIT %(limit)s;
+
+-- :name unembedded_turns
+-- Turns that wait for a vector, oldest first.
+SELECT id, agent_identity, content
+  FROM conversations
+ WHERE embedding IS NULL
+   AND embed
+   AND id > %(after)s
+ ORDER BY id
+ LIMIT %(limit)s;
+
+-- :name set_entry_vectors
+-- Give entries their vectors, but for those that got one, or other content, meanwhile.
+-- Returns how many got theirs.
+WITH done AS (
+    UPDATE memory_entries AS known
+       SET embedding = given.embedding,
+           model_id = %(model_id)s::smallint
+      FROM unnest(%(themes)s::text[], %(ids)s::bigint[], %(content_hashes)s::bytea[],
+                  %(embeddings)b::halfvec[])
+               AS given (theme, id, content_hash, embedding)
+     WHERE known.agent_identity = given.theme
+       AND known.id = given.id
+       AND known.embedding IS NULL
+       AND known.content_hash = given.content_hash
+    RETURNING 1
+)
+SELECT count(*) FROM done;
+
+-- :name set_turn_vectors
+-- Give turns their vectors, but for those that got one meanwhile; what was said never
+-- changes. Returns how many got theirs.
+WITH done AS (
+    UPDATE conversations AS known
+       SET embedding = given.embedding,
+           model_id = %(model_id)s::smallint
+      FROM unnest(%(themes)s::text[], %(ids)s::bigint[], %(embeddings)b::halfvec[])
+               AS given (theme, id, embedding)
+     WHERE known.agent_identity = given.theme
+       AND known.id = given.id
+       AND known.embedding IS NULL
+    RETURNING 1
+)
+SELECT count(*) FROM done;
+
+-- :name contents_from
+-- What any theme holds from one file, retired or not.
+SELECT DISTINCT content
+  FROM memory_entries
+ WHERE source = %(source)s;

