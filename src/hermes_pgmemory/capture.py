@@ -1,0 +1,254 @@
+"""From a host event to the writes it means: gate, noise, order, provenance.
+
+Pure but for the ledger, which remembers what a session has already said.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from hermes_pgmemory.config import Settings
+from hermes_pgmemory.hygiene import MAX_ENTRY_CHARS, MAX_TURN_CHARS, storable
+from hermes_pgmemory.models import (
+    AddEntry,
+    AddTurn,
+    JsonScalar,
+    Metadata,
+    RecordDelegation,
+    RemoveEntry,
+    ReplaceEntry,
+    Role,
+    Target,
+    Write,
+)
+from hermes_pgmemory.text import clean, flatten, is_noise
+from hermes_pgmemory.turn_ledger import Speaker, TurnKey, TurnLedger
+
+MAX_TASK_CHARS: Final = 8_000
+SUBSTANTIVE_CHARS: Final = 120
+"""From this length on, `substantive_only` embeds what the assistant said."""
+
+_PROVENANCE: Final = (
+    "write_origin",
+    "execution_context",
+    "platform",
+    "tool_name",
+    "tool_call_id",
+    "task_id",
+)
+_FAR_FUTURE: Final = 253_402_300_799.0
+"""The last second of the year 9999; later ones are not dates."""
+_SPOKEN: Final = {"user": Role.USER, "assistant": Role.ASSISTANT}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """What every turn of one session shares."""
+
+    session_id: str
+    speaker: Speaker
+    settings: Settings
+    ledger: TurnLedger
+
+    def add(
+        self,
+        role: Role,
+        text: str,
+        ordinal: int,
+        at: datetime,
+        note: Metadata | None = None,
+    ) -> AddTurn:
+        """Return the write that keeps one turn."""
+        return AddTurn(
+            theme=self.speaker.theme,
+            subject=self.speaker.subject,
+            session_id=clean(self.session_id, max_chars=512) or "default",
+            parent_session_id=self.speaker.parent_session_id,
+            role=role,
+            content=text,
+            ordinal=ordinal,
+            at=at,
+            embed=_embeds(role, text, self.settings),
+            metadata=_provenance({}, self.speaker) | dict(note or {}),
+        )
+
+    def spoken(
+        self, role: Role, text: str, at: datetime, *, heard: int, note: Metadata
+    ) -> list[Write]:
+        """Return the write for a turn spoken just now, or nothing if it is kept."""
+        ordinal = self.ledger.spoken(
+            self.speaker, self.session_id, _turn_key(role, text), heard=heard
+        )
+        return [] if ordinal is None else [self.add(role, text, ordinal, at, note)]
+
+
+def entry(
+    action: str,
+    target: str,
+    content: str,
+    metadata: Mapping[str, Any],
+    *,
+    speaker: Speaker,
+    at: datetime,
+) -> Write | None:
+    """Return the write that mirrors one call of the built-in memory tool.
+
+    None when there is nothing to mirror: a blank text, a removal that names
+    nothing, an action or target the host does not have.
+    """
+    if target not in (Target.MEMORY, Target.USER):
+        return None
+    text = storable(content, max_chars=MAX_ENTRY_CHARS)
+    old_text = storable(metadata.get("old_text"), max_chars=MAX_ENTRY_CHARS)
+    previous = storable(metadata.get("previous_content"), max_chars=MAX_ENTRY_CHARS)
+    common: dict[str, Any] = {
+        "theme": speaker.theme,
+        "subject": speaker.subject,
+        "target": Target(target),
+        "at": at,
+        "source": speaker.sources.get(Target(target)),
+        "metadata": _provenance(metadata, speaker),
+    }
+    match action:
+        case "add" if text:
+            return AddEntry(content=text, **common)
+        case "replace" if text:
+            return ReplaceEntry(
+                content=text, old_text=old_text, previous=previous or None, **common
+            )
+        case "remove" if old_text or previous:
+            return RemoveEntry(old_text=old_text, previous=previous or None, **common)
+        case _:
+            return None
+
+
+def turn(
+    user: object,
+    assistant: object,
+    messages: Sequence[Mapping[str, Any]] | None,
+    *,
+    room: Room,
+    at: datetime,
+) -> list[Write]:
+    """Return the writes for one exchange that has just ended."""
+    writes: list[Write] = []
+    for role, said in ((Role.USER, user), (Role.ASSISTANT, assistant)):
+        text = _turn_text(said, room.settings)
+        if text is not None:
+            heard = _times_heard(role, said, messages or ())
+            writes += room.spoken(role, text, at, heard=heard, note={})
+    return writes
+
+
+def transcript(
+    messages: Iterable[Mapping[str, Any]], *, room: Room, at: datetime
+) -> list[Write]:
+    """Return writes for those turns of a whole session that are not kept yet.
+
+    *at* is the time of a turn whose message tells none.
+    """
+    heard: Counter[TurnKey] = Counter()
+    writes: list[Write] = []
+    for role, text, spoken_at in _turns_of(messages, room):
+        key = _turn_key(role, text)
+        heard[key] += 1
+        ordinal = room.ledger.retold(
+            room.speaker, room.session_id, key, ordinal=heard[key]
+        )
+        if ordinal is not None:
+            writes.append(room.add(role, text, ordinal, spoken_at or at))
+    return writes
+
+
+def delegation(
+    task: object, result: object, child_session_id: str, *, room: Room, at: datetime
+) -> list[Write]:
+    """Return the provenance edge of one delegation, and a turn that tells of it."""
+    goal = storable(task, max_chars=MAX_TASK_CHARS)
+    outcome = storable(result, max_chars=MAX_TURN_CHARS)
+    child = clean(child_session_id, max_chars=512)
+    edge = RecordDelegation(
+        theme=room.speaker.theme,
+        subject=room.speaker.subject,
+        parent_session_id=room.session_id,
+        child_session_id=child,
+        task=goal,
+        at=at,
+        metadata=_provenance({}, room.speaker),
+    )
+    if not room.settings.sync_turns or not (goal or outcome):
+        return [edge]
+    text = f"[delegation] {goal}\n[result] {outcome or '(none)'}"
+    note: Metadata = {"kind": "delegation", "child_session_id": child}
+    return [edge, *room.spoken(Role.ASSISTANT, text, at, heard=0, note=note)]
+
+
+def _embeds(role: Role, text: str, settings: Settings) -> bool:
+    match settings.conversation_embed_policy:
+        case "none":
+            return False
+        case "substantive_only":
+            return role is Role.USER or len(text) >= SUBSTANTIVE_CHARS
+        case "all":
+            return True
+
+
+def _turns_of(
+    messages: Iterable[Mapping[str, Any]], room: Room
+) -> Iterator[tuple[Role, str, datetime | None]]:
+    """Yield the turns worth keeping of a live transcript, which is only read.
+
+    Only `content` counts: `api_content` holds our own recalled block, and reading it
+    would feed memory to itself. Tool calls and their results are not spoken.
+    """
+    for message in messages:
+        role = _SPOKEN.get(str(message.get("role")))
+        if role is None:
+            continue
+        text = _turn_text(message.get("content"), room.settings)
+        if text is not None:
+            yield role, text, _spoken_at(message.get("timestamp"))
+
+
+def _times_heard(
+    role: Role, said: object, messages: Iterable[Mapping[str, Any]]
+) -> int:
+    """Count how often *role* says the very same thing in a transcript."""
+    return sum(
+        message.get("role") == role and message.get("content") == said
+        for message in messages
+    )
+
+
+def _spoken_at(timestamp: object) -> datetime | None:
+    """Read the host's time of a message: Unix seconds, or nothing we know."""
+    if isinstance(timestamp, int | float) and 0 < timestamp < _FAR_FUTURE:
+        return datetime.fromtimestamp(timestamp, UTC)
+    return None
+
+
+def _turn_text(said: object, settings: Settings) -> str | None:
+    text = storable(flatten(said), max_chars=MAX_TURN_CHARS)
+    return None if is_noise(text, min_chars=settings.turn_min_chars) else text
+
+
+def _turn_key(role: Role, text: str) -> TurnKey:
+    return role, hashlib.blake2b(text.encode(), digest_size=16).digest()
+
+
+def _provenance(metadata: Mapping[str, Any], speaker: Speaker) -> dict[str, JsonScalar]:
+    known: dict[str, JsonScalar] = {
+        key: clean(value, max_chars=200)
+        for key in _PROVENANCE
+        if isinstance(value := metadata.get(key), str) and value
+    }
+    if speaker.session_id:
+        known["session_id"] = clean(speaker.session_id, max_chars=512)
+    if speaker.platform:
+        known.setdefault("platform", speaker.platform)
+    return known

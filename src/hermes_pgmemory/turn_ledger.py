@@ -1,0 +1,107 @@
+"""What each session has said already: turns are kept once, repetitions twice."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hermes_pgmemory.models import Role, Subject, Target, Theme
+
+TurnKey = tuple[Role, bytes]
+"""Who spoke, and a hash of what was said."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speaker:
+    """On whose behalf an agent writes, and from where."""
+
+    theme: Theme
+    subject: Subject | None = None
+    session_id: str = ""
+    parent_session_id: str | None = None
+    platform: str = ""
+    sources: Mapping[Target, str] = field(default_factory=dict[Target, str])
+    """Which file each target mirrors, as `paths.file_id` names it."""
+
+
+@dataclass(slots=True)
+class _Session:
+    spoken: Counter[TurnKey] = field(default_factory=Counter[TurnKey])
+    """How often the host told of these words as a turn of their own."""
+    kept: Counter[TurnKey] = field(default_factory=Counter[TurnKey])
+    """The highest ordinal accepted, from either telling."""
+
+
+class TurnLedger:
+    """Counts what each session said, so that nothing is kept twice or dropped.
+
+    The host tells us of a turn when it happens (`sync_turn`) and again with the
+    whole transcript (`on_session_end`), in either order, after compactions that cut
+    the transcript, and from a new provider per request. A turn's ordinal, the
+    how-many-eth time its session says these words, is the same in every telling; the
+    database keeps one row per ordinal. Bounded: the sessions longest unheard of are
+    forgotten, which costs at most the second of two identical sentences.
+    """
+
+    def __init__(self, *, sessions: int = 512) -> None:
+        """Remember up to *sessions* sessions."""
+        self._limit = sessions
+        self._mutex = threading.Lock()
+        self._sessions: OrderedDict[tuple[str, str | None, str], _Session] = (
+            OrderedDict()
+        )
+
+    def spoken(
+        self, speaker: Speaker, session_id: str, key: TurnKey, *, heard: int
+    ) -> int | None:
+        """Return the ordinal of a turn spoken just now; None if it is kept already.
+
+        *heard* is how often the transcript at hand holds it, this time included; 0
+        when there is no transcript.
+        """
+        with self._mutex:
+            session = self._session(speaker, session_id)
+            ordinal = max(session.spoken[key] + 1, heard)
+            session.spoken[key] = ordinal
+            return self._keep(session, key, ordinal)
+
+    def retold(
+        self, speaker: Speaker, session_id: str, key: TurnKey, *, ordinal: int
+    ) -> int | None:
+        """Return *ordinal* if this turn of a transcript is not kept yet."""
+        with self._mutex:
+            return self._keep(self._session(speaker, session_id), key, ordinal)
+
+    def settle(self, speaker: Speaker, session_id: str) -> None:
+        """Count what was retold as spoken: its own telling will not come any more.
+
+        After a compaction the transcript no longer holds it, so that saying it again
+        would look like the first time.
+        """
+        with self._mutex:
+            session = self._session(speaker, session_id)
+            session.spoken |= session.kept
+
+    def carry(self, speaker: Speaker, session_id: str, new_session_id: str) -> None:
+        """Let a new session know what its transcript brings along from another."""
+        with self._mutex:
+            old = self._session(speaker, session_id)
+            new = self._session(speaker, new_session_id)
+            new.spoken |= old.spoken | old.kept
+            new.kept |= old.kept
+
+    def _keep(self, session: _Session, key: TurnKey, ordinal: int) -> int | None:
+        if ordinal <= session.kept[key]:
+            return None
+        session.kept[key] = ordinal
+        return ordinal
+
+    def _session(self, speaker: Speaker, session_id: str) -> _Session:
+        place = (speaker.theme, speaker.subject, session_id)
+        session = self._sessions.setdefault(place, _Session())
+        self._sessions.move_to_end(place)
+        while len(self._sessions) > self._limit:
+            self._sessions.popitem(last=False)
+        return session
