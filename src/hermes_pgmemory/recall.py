@@ -1,0 +1,206 @@
+"""From a question to what is remembered: embed, search, all before a deadline.
+
+Nothing here retries: the agent waits. A part that fails is left out and named in
+`Answer.degraded`, and a circuit breaker spares the next question the wait.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Final, Generic, Protocol, TypeVar
+
+from hermes_pgmemory.breaker import CircuitBreaker
+from hermes_pgmemory.embed import Embedder
+from hermes_pgmemory.embedding_models import calibrated, profile_for
+from hermes_pgmemory.errors import (
+    ConfigError,
+    Rejected,
+    SchemaError,
+    Unavailable,
+)
+from hermes_pgmemory.hygiene import MAX_QUERY_CHARS, storable
+from hermes_pgmemory.models import EntryHit, Scope, Target, TurnHit, Vector
+
+EMBED_SHARE: Final = 0.6
+"""Part of the remaining budget that embedding the question may use."""
+SETTLE_SHARE: Final = 0.5
+"""Part of the budget that a process's first questions wait for the database."""
+CACHED_QUERIES: Final = 64
+
+HitT = TypeVar("HitT")
+
+
+class Library(Protocol):
+    """What can be searched: the store, seen from here."""
+
+    def search_entries(
+        self,
+        *,
+        text: str,
+        vector: Vector | None,
+        scope: Scope,
+        target: Target | None,
+        limit: int,
+        exclude: Collection[str] = ...,
+        timeout_s: float,
+    ) -> list[EntryHit]:
+        """Return memory entries, best first."""
+        ...
+
+    def search_turns(
+        self,
+        *,
+        text: str,
+        vector: Vector | None,
+        scope: Scope,
+        session_id: str | None,
+        limit: int,
+        timeout_s: float,
+    ) -> list[TurnHit]:
+        """Return conversation turns, best first."""
+        ...
+
+
+@dataclass(frozen=True)
+class Answer(Generic[HitT]):
+    """What was found, and what could not be asked."""
+
+    hits: Sequence[HitT]
+    degraded: str | None = None
+    """One line on what is missing from this answer, or None."""
+
+
+class Deadline:
+    """A point in time that a recall must not pass."""
+
+    def __init__(self, budget_s: float) -> None:
+        """End *budget_s* seconds from now."""
+        self._end = time.monotonic() + budget_s
+
+    def left_s(self) -> float:
+        """Return the seconds left, at least a token hundredth."""
+        return max(0.01, self._end - time.monotonic())
+
+
+class Recall:
+    """Asks the embedder and the library. Thread-safe."""
+
+    def __init__(
+        self,
+        library: Library,
+        embedder: Embedder,
+        *,
+        library_breaker: CircuitBreaker,
+        embed_breaker: CircuitBreaker,
+        settled: Callable[[float], str | None],
+    ) -> None:
+        """Borrow the services.
+
+        *settled* waits, for so many seconds at most, until the database has been
+        looked at once, and returns why vectors cannot be compared, if so.
+        """
+        self._library = library
+        self._embedder = embedder
+        self._library_breaker = library_breaker
+        self._embed_breaker = embed_breaker
+        self._settled = settled
+        self._floor = profile_for(embedder.name).similarity_floor
+        self._mutex = threading.Lock()
+        self._vectors: OrderedDict[str, Vector] = OrderedDict()
+
+    def entries(
+        self,
+        query: str,
+        *,
+        scope: Scope,
+        target: Target | None,
+        limit: int,
+        deadline: Deadline,
+        exclude: Collection[str] = (),
+    ) -> Answer[EntryHit]:
+        """Return the memory entries that best answer *query*."""
+        text = storable(query, max_chars=MAX_QUERY_CHARS)
+        vector, missing = self._embed(text, deadline)
+        return self._search(
+            missing,
+            lambda: self._library.search_entries(
+                text=text,
+                vector=vector,
+                scope=scope,
+                target=target,
+                limit=limit,
+                exclude=exclude,
+                timeout_s=deadline.left_s(),
+            ),
+        )
+
+    def turns(
+        self,
+        query: str,
+        *,
+        scope: Scope,
+        session_id: str | None,
+        limit: int,
+        deadline: Deadline,
+    ) -> Answer[TurnHit]:
+        """Return the conversation turns that best answer *query*."""
+        text = storable(query, max_chars=MAX_QUERY_CHARS)
+        vector, missing = self._embed(text, deadline)
+        return self._search(
+            missing,
+            lambda: self._library.search_turns(
+                text=text,
+                vector=vector,
+                scope=scope,
+                session_id=session_id,
+                limit=limit,
+                timeout_s=deadline.left_s(),
+            ),
+        )
+
+    def similarity(self, hit: EntryHit | TurnHit) -> float | None:
+        """Return how near *hit* is, in [0, 1] on the model's own scale.
+
+        0 is what two unrelated texts have, whatever the model; None where no vector
+        was compared.
+        """
+        if hit.similarity is None:
+            return None
+        return calibrated(hit.similarity, self._floor)
+
+    def _search(
+        self, missing: str | None, search: Callable[[], list[HitT]]
+    ) -> Answer[HitT]:
+        try:
+            with self._library_breaker.guard():
+                return Answer(search(), missing)
+        except (Unavailable, SchemaError, ConfigError) as exc:
+            nothing: list[HitT] = []
+            return Answer(nothing, f"memory cannot be searched: {exc}")
+
+    def _embed(self, text: str, deadline: Deadline) -> tuple[Vector | None, str | None]:
+        """Return the question's vector, or why there is none."""
+        # A process that has just started may have to start the database first.
+        reason = self._settled(deadline.left_s() * SETTLE_SHARE)
+        if not text or reason:
+            return None, reason
+        with self._mutex:
+            if text in self._vectors:
+                self._vectors.move_to_end(text)
+                return self._vectors[text], None
+        try:
+            with self._embed_breaker.guard():
+                vector = self._embedder.embed_query(
+                    text, timeout_s=deadline.left_s() * EMBED_SHARE
+                )
+        except (Unavailable, Rejected, ConfigError) as exc:
+            return None, f"searched by words only: {exc}"
+        with self._mutex:
+            self._vectors[text] = vector
+            while len(self._vectors) > CACHED_QUERIES:
+                self._vectors.popitem(last=False)
+        return vector, None

@@ -1,0 +1,112 @@
+"""From recalled rows to text a model reads. Pure.
+
+Recalled text is data: fence tags in it are defused, every row is dated and says
+where it comes from, and nothing tells the model to obey it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from hermes_pgmemory.models import EntryHit, Theme, TurnHit
+from hermes_pgmemory.text import clip, defuse_fences
+
+MAX_NOTE_CHARS: Final = 1_000
+MAX_BLOCK_CHARS: Final = 6_000
+MAX_RESULT_CHARS: Final = 4_000
+
+Similarity = Callable[[EntryHit | TurnHit], float | None]
+
+
+def prompt_block(theme: Theme) -> str:
+    """Return the static note on this memory for the system prompt.
+
+    Byte-stable for a theme: a changing count would void the model's prompt cache.
+    """
+    return (
+        "# Shared memory (pgvector)\n"
+        f'Notes saved with the memory tool are kept under the theme "{theme}" and can '
+        "be recalled in any later session. `recall_memory` searches them beyond the "
+        "few shown here, and other themes with `scope`; `recall_conversation` "
+        "searches earlier conversations."
+    )
+
+
+def ambient(hits: Sequence[EntryHit], theme: Theme) -> str:
+    """Return the notes injected before a turn; "" when there are none."""
+    lines: list[str] = []
+    room = MAX_BLOCK_CHARS
+    for hit in hits:
+        text = defuse_fences(clip(hit.content, MAX_NOTE_CHARS))
+        line = f"- ({hit.updated_at:%Y-%m-%d}, {hit.target}) {text}"
+        room -= len(line)
+        if room < 0:
+            break
+        lines.append(line)
+    if not lines:
+        return ""
+    return "\n".join(
+        [f'Background notes of theme "{theme}", with their dates:', *lines]
+    )
+
+
+def entries_json(
+    hits: Sequence[EntryHit], similarity: Similarity, degraded: str | None
+) -> str:
+    """Return the answer of `recall_memory`."""
+    return _answer(
+        [
+            {
+                "content": _result_text(hit.content),
+                "theme": hit.theme,
+                "target": hit.target,
+                "similarity": _rounded(similarity(hit)),
+                "created_at": hit.created_at.isoformat(timespec="seconds"),
+                "updated_at": hit.updated_at.isoformat(timespec="seconds"),
+            }
+            for hit in hits
+        ],
+        degraded,
+    )
+
+
+def turns_json(
+    hits: Sequence[TurnHit], similarity: Similarity, degraded: str | None
+) -> str:
+    """Return the answer of `recall_conversation`."""
+    return _answer(
+        [
+            {
+                "content": _result_text(hit.content),
+                "theme": hit.theme,
+                "role": hit.role,
+                "session_id": hit.session_id,
+                "similarity": _rounded(similarity(hit)),
+                "at": hit.at.isoformat(timespec="seconds"),
+            }
+            for hit in hits
+        ],
+        degraded,
+    )
+
+
+def error_json(message: str) -> str:
+    """Return a tool's answer to a call that cannot be carried out."""
+    return json.dumps({"error": message}, ensure_ascii=False)
+
+
+def _answer(results: list[dict[str, Any]], degraded: str | None) -> str:
+    answer: dict[str, Any] = {"results": results, "count": len(results)}
+    if degraded:
+        answer["degraded"] = degraded
+    return json.dumps(answer, ensure_ascii=False)
+
+
+def _result_text(content: str) -> str:
+    return defuse_fences(clip(content, MAX_RESULT_CHARS))
+
+
+def _rounded(similarity: float | None) -> float | None:
+    return None if similarity is None else round(similarity, 3)

@@ -1,0 +1,212 @@
+"""The recall tools' arguments: what a model may ask, checked.
+
+The tools' JSON schemas and the checks stand side by side, so that no bound is
+written twice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from hermes_pgmemory.errors import BadRequest
+from hermes_pgmemory.models import Scope, Subject, Target, Theme
+
+LIMIT_MIN: Final = 1
+LIMIT_MAX: Final = 20
+LIMIT_DEFAULT: Final = 5
+
+RECALL_MEMORY: Final = "recall_memory"
+RECALL_CONVERSATION: Final = "recall_conversation"
+
+_QUERY: Final = {
+    "type": "string",
+    "description": "What to look for, as a question or in key words.",
+}
+_LIMIT: Final = {
+    "type": "integer",
+    "minimum": LIMIT_MIN,
+    "maximum": LIMIT_MAX,
+    "default": LIMIT_DEFAULT,
+    "description": "How many results to return at most.",
+}
+_TARGETS: Final = ("memory", "user", "both")
+
+TOOL_SCHEMAS: Final[tuple[dict[str, Any], ...]] = (
+    {
+        "name": RECALL_MEMORY,
+        "description": (
+            "Search the durable notes saved with the memory tool, by meaning and by "
+            "words, beyond the few shown in the prompt. Use it before saying that "
+            "something is not known, and with another scope for what other agents "
+            "of the fleet noted."
+        ),
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "query": _QUERY,
+                "scope": {
+                    "type": "string",
+                    "description": (
+                        "Whose notes: 'current' (this agent's theme), 'all', or the "
+                        "name of another theme."
+                    ),
+                },
+                "target": {
+                    "type": "string",
+                    "enum": list(_TARGETS),
+                    "default": "both",
+                    "description": (
+                        "'memory' for facts and conventions, 'user' for what is known "
+                        "about the user, 'both' for either."
+                    ),
+                },
+                "limit": _LIMIT,
+            },
+            "required": ["query"],
+        },
+    },
+    {
+        "name": RECALL_CONVERSATION,
+        "description": (
+            "Search what was said in earlier turns and sessions, by meaning and by "
+            "words."
+        ),
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "query": _QUERY,
+                "scope": {
+                    "type": "string",
+                    "description": (
+                        "Where: 'current' (this agent's theme), 'session' (this "
+                        "conversation), 'all', or the name of another theme."
+                    ),
+                },
+                "limit": _LIMIT,
+            },
+            "required": ["query"],
+        },
+    },
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who asks, and what that one may see."""
+
+    theme: Theme
+    subject: Subject | None
+    governed: bool
+    """Whether the caller sits in a bucket of private messages."""
+    session_id: str
+    scope_default: str
+    cross_theme_recall: bool
+    theme_named: Callable[[str], Theme]
+    """Normalises a theme's name as identities are normalised."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryRequest:
+    """A checked call of `recall_memory`."""
+
+    query: str
+    scope: Scope
+    target: Target | None
+    limit: int
+
+    @classmethod
+    def parse(cls, args: Mapping[str, Any], caller: Caller) -> EntryRequest:
+        """Check *args*.
+
+        Raises:
+            BadRequest: Names the argument and what it may be.
+        """
+        target = _given(args, "target", "both")
+        if target not in _TARGETS:
+            raise BadRequest("target must be one of 'memory', 'user', 'both'")
+        return cls(
+            query=_query(args),
+            scope=_scope(_scope_name(args, caller), caller),
+            target=None if target == "both" else Target(target),
+            limit=_limit(args),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnRequest:
+    """A checked call of `recall_conversation`."""
+
+    query: str
+    scope: Scope
+    session_id: str | None
+    limit: int
+
+    @classmethod
+    def parse(cls, args: Mapping[str, Any], caller: Caller) -> TurnRequest:
+        """Check *args*.
+
+        Raises:
+            BadRequest: Names the argument and what it may be.
+        """
+        name = _scope_name(args, caller)
+        in_session = name.casefold() == "session"
+        return cls(
+            query=_query(args),
+            scope=_scope("current" if in_session else name, caller),
+            session_id=caller.session_id if in_session else None,
+            limit=_limit(args),
+        )
+
+
+def own_scope(caller: Caller) -> Scope:
+    """Return the scope that is always allowed: the caller's own rows."""
+    return Scope(theme=caller.theme, subject=caller.subject)
+
+
+def _scope_name(args: Mapping[str, Any], caller: Caller) -> str:
+    name = _given(args, "scope", caller.scope_default)
+    if not isinstance(name, str):
+        raise BadRequest("scope must be a string: 'current', 'all' or a theme's name")
+    return name.strip() or "current"
+
+
+def _scope(name: str, caller: Caller) -> Scope:
+    """Turn a scope's name into rows the caller may see."""
+    if name.casefold() == "current":
+        return own_scope(caller)
+    theme = None if name.casefold() == "all" else caller.theme_named(name)
+    if theme == caller.theme:
+        return own_scope(caller)
+    if caller.governed and not caller.cross_theme_recall:
+        raise BadRequest("scope must be 'current': private chats recall only their own")
+    return Scope(theme=theme, subject=caller.subject, include_shared=True)
+
+
+def _given(args: Mapping[str, Any], name: str, default: object) -> Any:
+    """Return an argument; models spell "not given" as null or as an empty string."""
+    value = args.get(name)
+    return default if value is None or value == "" else value
+
+
+def _query(args: Mapping[str, Any]) -> str:
+    query = args.get("query")
+    if not isinstance(query, str) or not query.strip():
+        raise BadRequest("query must be a non-empty string")
+    return query
+
+
+def _limit(args: Mapping[str, Any]) -> int:
+    """Return the limit; a number out of range is taken to the nearest bound."""
+    limit = _given(args, "limit", LIMIT_DEFAULT)
+    try:
+        number = float(limit)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if isinstance(limit, bool) or math.isnan(number):
+        raise BadRequest(
+            f"limit must be a whole number from {LIMIT_MIN} to {LIMIT_MAX}"
+        )
+    return int(min(max(number, LIMIT_MIN), LIMIT_MAX))
