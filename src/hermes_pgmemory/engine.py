@@ -1,0 +1,289 @@
+"""One engine per process and HERMES_HOME: the composition root.
+
+Providers come and go (the API server builds one per request and never shuts it
+down); what must outlive them lives here: the journal, the writer's thread, the
+connection pool, what sessions have said. `engines` shares them.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Final
+
+from hermes_pgmemory import memory_files
+from hermes_pgmemory.batcher import Batcher, WriterPolicy
+from hermes_pgmemory.breaker import CircuitBreaker
+from hermes_pgmemory.codec import encode
+from hermes_pgmemory.config import Settings
+from hermes_pgmemory.embed import Embedder, make_embedder
+from hermes_pgmemory.embed.unusable import UnusableEmbedder
+from hermes_pgmemory.embedded import EmbeddedServer
+from hermes_pgmemory.errors import (
+    ConfigError,
+    JournalUnavailable,
+    ModelMismatch,
+    SchemaError,
+)
+from hermes_pgmemory.housekeeping import FileImport, Healer
+from hermes_pgmemory.journal import Journal, orphans
+from hermes_pgmemory.metrics import JOURNAL_WRITES, WRITES
+from hermes_pgmemory.models import AgentKind, SeeAgent, Theme, Write
+from hermes_pgmemory.paths import HomePaths
+from hermes_pgmemory.recall import Recall
+from hermes_pgmemory.store import DatabaseFacts, Store
+from hermes_pgmemory.store.unusable import UnusableStore
+from hermes_pgmemory.subjects import STAND_IN, known_key, remember_key
+from hermes_pgmemory.turn_ledger import TurnLedger
+from hermes_pgmemory.writer import Writer
+
+SHUTDOWN_S: Final = 4.0
+"""Seconds the last provider's shutdown may drain; the host allows 5."""
+FIRST_MEETING_S: Final = 5.0
+SYNC_EVERY_S: Final = 1.0
+VERIFY_TIMEOUT_S: Final = 5.0
+SEE_EVERY_S: Final = 60.0
+REMEMBERED_PROMPTS: Final = 512
+
+log = logging.getLogger("hermes_pgmemory")
+
+
+class Engine:
+    """Everything one process needs for one HERMES_HOME. Thread-safe."""
+
+    def __init__(self, paths: HomePaths, settings: Settings) -> None:
+        """Claim a journal and wire the rooms; nothing is started or reached yet.
+
+        Raises:
+            JournalUnavailable: The journal's folder cannot be used.
+        """
+        self.paths = paths
+        self.settings = settings
+        self.pid = os.getpid()
+        self.turns = TurnLedger()
+        paths.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._quota = settings.journal_quota_mb << 20
+        self._journal = Journal.claim(paths.journal, quota_bytes=self._quota)
+        self.server = EmbeddedServer(paths.server) if not _dsn(settings) else None
+        self._store = _store(self.server.dsn if self.server else _dsn(settings))
+        self._embedder = _embedder(settings)
+        self._why_no_vectors: str | None = None
+        self._settled = threading.Event()
+        self._library_breaker = CircuitBreaker()
+        embed_breaker = CircuitBreaker()
+        self._batcher = Batcher(
+            self._store,
+            self._embedder,
+            embed_breaker,
+            WriterPolicy(
+                batch=min(64, settings.write_queue_maxsize),
+                embed_on_write=settings.embed_on_write,
+                embed_retries=settings.embed_write_retries,
+                embed_backoff_s=settings.embed_write_backoff,
+            ),
+        )
+        self._batcher.may_embed = lambda: self._why_no_vectors is None
+        self.writer = Writer(self._journal, self._batcher, before=self._prepare)
+        self.writer.when_idle = self._when_idle
+        self.recall = Recall(
+            self._store,
+            self._embedder,
+            library_breaker=self._library_breaker,
+            embed_breaker=embed_breaker,
+            settled=self._wait_until_settled,
+        )
+        self._mutex = threading.Lock()
+        self._files = FileImport(paths.memories, self._store)
+        self._healer = Healer(self._store, self._batcher)
+        self._prompts: OrderedDict[tuple[str, str], frozenset[str]] = OrderedDict()
+        self._seen: dict[Theme, float] = {}
+        self._unsynced = threading.Event()
+        self._closing = threading.Event()
+        self._keeper: threading.Thread | None = None
+
+    # -- writing -------------------------------------------------------------
+
+    def submit(self, writes: Iterable[Write]) -> None:
+        """Accept *writes*, all or none: once this returns they are kept.
+
+        Raises:
+            JournalUnavailable: None of *writes* was accepted.
+        """
+        records = [encode(write) for write in writes]
+        if not records:
+            return
+        try:
+            self._journal.append(records)
+        except JournalUnavailable:
+            WRITES.labels(outcome="refused").inc(len(records))
+            raise
+        WRITES.labels(outcome="accepted").inc(len(records))
+        self._unsynced.set()
+        self.writer.wake()
+
+    def see_agent(self, theme: Theme, kind: AgentKind) -> None:
+        """Note in the registry that *theme* is alive, once a minute at most."""
+        now = time.monotonic()
+        with self._mutex:
+            if now - self._seen.get(theme, -SEE_EVERY_S) < SEE_EVERY_S:
+                return
+            self._seen[theme] = now
+        self.submit([SeeAgent(theme=theme, kind=kind, at=datetime.now(UTC))])
+
+    @property
+    def journal_depth(self) -> int:
+        """How many accepted writes wait to be stored."""
+        return self._journal.depth
+
+    def subject_key(self) -> bytes:
+        """Return the key that hides contacts.
+
+        A home that has never met its database waits for that, once and briefly:
+        without the key, a contact's rows could not be found again.
+        """
+        if (key := known_key(self.paths)) is None:
+            self._settled.wait(FIRST_MEETING_S)
+            key = known_key(self.paths)
+        return key or STAND_IN
+
+    # -- prompts -------------------------------------------------------------
+
+    def note_prompt(self, theme: Theme, session_id: str) -> None:
+        """Remember which file entries the prompt being built now shows."""
+        shown = memory_files.shown(self.paths.memories)
+        with self._mutex:
+            self._prompts[theme, session_id] = shown
+            self._prompts.move_to_end((theme, session_id))
+            while len(self._prompts) > REMEMBERED_PROMPTS:
+                self._prompts.popitem(last=False)
+
+    def shown_in_prompt(self, theme: Theme, session_id: str) -> frozenset[str]:
+        """Return the entries this session's prompt shows, as far as we know."""
+        with self._mutex:
+            return self._prompts.get((theme, session_id), frozenset())
+
+    # -- life ----------------------------------------------------------------
+
+    def start(self, *, import_for: Theme | None) -> None:
+        """Start the threads, once; import the memory files for theme *import_for*."""
+        with self._mutex:
+            if self._keeper is None:
+                self._keeper = threading.Thread(
+                    target=self._keep, name="pgmemory-sync", daemon=True
+                )
+                self._keeper.start()
+                self.writer.start()
+        if import_for is not None and self._files.wanted_for(import_for):
+            self.writer.wake()
+
+    def close(self, *, timeout_s: float = SHUTDOWN_S) -> None:
+        """Drain for at most *timeout_s*, then stop; the rest stays in the journal."""
+        if self._keeper is not None:
+            # Text first: a row without a vector is searchable and healed later.
+            self._batcher.may_embed = lambda: False
+            self.writer.flush(timeout_s=timeout_s)
+        self._closing.set()
+        self._unsynced.set()
+        # A batch in flight keeps what it works with; the thread closes it then.
+        self.writer.stop(timeout_s=1.0, then=self._close_rooms)
+
+    def _close_rooms(self) -> None:
+        if self._keeper is not None:
+            self._keeper.join(SYNC_EVERY_S)
+        self._store.close()
+        self._embedder.close()
+        self._journal.close()
+
+    def abandon(self) -> None:
+        """Let go in a forked child: everything here belongs to the parent."""
+        self._journal.abandon()
+
+    # -- on the writer's thread ----------------------------------------------
+
+    def _prepare(self) -> None:
+        """Bring up what the store needs, or raise what is missing."""
+        try:
+            self._look_at_database()
+        finally:
+            self._settled.set()
+        self._library_breaker.reset()
+        for journal in orphans(self.paths.journal, quota_bytes=self._quota):
+            log.info("taking over %d writes of a dead process", journal.depth)
+            while self._batcher.drain_once(journal):
+                pass
+
+    def _look_at_database(self) -> None:
+        if self.server is not None:
+            if not self.paths.server.is_dir():
+                raise SchemaError("no database yet: run `hermes-pgvector setup`")
+            self.server.ensure_running()
+        facts = self._store.verify(timeout_s=VERIFY_TIMEOUT_S)
+        remember_key(self.paths, facts.subject_key)
+        self._why_no_vectors = self._compare_models(facts)
+
+    def _wait_until_settled(self, seconds: float) -> str | None:
+        self._settled.wait(seconds)
+        return self._why_no_vectors
+
+    def _compare_models(self, facts: DatabaseFacts) -> str | None:
+        """Return why stored vectors cannot be compared with ours, if so."""
+        if facts.model is None:
+            return "the database has no embedding model: run `hermes-pgvector migrate`"
+        if facts.model.name == self._embedder.name:
+            return None
+        mismatch = ModelMismatch(
+            database=facts.model.name, configured=self._embedder.name
+        )
+        if self._why_no_vectors is None:
+            log.warning("%s", mismatch)
+        return str(mismatch)
+
+    def _when_idle(self) -> float | None:
+        """Import changed files and heal rows; return when to come back, in seconds."""
+        JOURNAL_WRITES.set(self._journal.depth)
+        if self._closing.is_set():
+            return None
+        waits = [self._files.run(self.submit), self._healer.run()]
+        return min((wait for wait in waits if wait is not None), default=None)
+
+    def _keep(self) -> None:
+        """Put the journal on the disk, at most every `SYNC_EVERY_S`."""
+        warned = False
+        while not self._closing.is_set():
+            self._unsynced.wait()
+            self._unsynced.clear()
+            try:
+                self._journal.sync()
+                warned = False
+            except JournalUnavailable as exc:
+                if not warned:
+                    log.warning("%s", exc)
+                warned = True
+                self._unsynced.set()
+            self._closing.wait(SYNC_EVERY_S)
+
+
+def _store(dsn: str) -> Store:
+    """Make the store; with a wrong connection string, one that says so."""
+    try:
+        return Store(dsn)
+    except ConfigError as exc:
+        return UnusableStore(exc)
+
+
+def _embedder(settings: Settings) -> Embedder:
+    """Make the configured embedder; with a wrong setting, one that says so."""
+    try:
+        return make_embedder(settings)
+    except ConfigError as exc:
+        log.warning("texts are stored without vectors: %s", exc)
+        return UnusableEmbedder(settings.embed_model, str(exc))
+
+
+def _dsn(settings: Settings) -> str:
+    return settings.dsn.get_secret_value()

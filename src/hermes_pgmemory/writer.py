@@ -1,0 +1,152 @@
+"""The thread that drains one journal, and what it knows about outages."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from hermes_pgmemory.batcher import Batcher
+from hermes_pgmemory.errors import ConfigError, SchemaError, Unavailable
+from hermes_pgmemory.journal import Journal
+
+LINGER_S: Final = 0.02
+"""Seconds to let a batch gather after the first write of a quiet time."""
+MAX_PAUSE_S: Final = 30.0
+
+log = logging.getLogger("hermes_pgmemory")
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """Why writing stands still, and since when (Unix time)."""
+
+    since: float
+    reason: str
+
+
+class Writer:
+    """The thread that drains one journal, and what it knows about outages."""
+
+    def __init__(
+        self, journal: Journal, batcher: Batcher, *, before: Callable[[], None]
+    ) -> None:
+        """Drain *journal* with *batcher*; call *before* until it succeeds once.
+
+        *before* brings up what the store needs and raises what it misses.
+        """
+        self._journal = journal
+        self._batcher = batcher
+        self._before = before
+        self._ready = False
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+        self._idle = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._ending = threading.Lock()
+        self._ended = False
+        self._then: Callable[[], None] | None = None
+        self.when_idle: Callable[[], float | None] = lambda: None
+        """Called on the writer's thread whenever the journal has run empty; may
+        return the seconds after which it wants to be called again."""
+        self.outage: Outage | None = None
+
+    def start(self) -> None:
+        """Start the thread; a second call does nothing."""
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._main, name="pgmemory-writer", daemon=True
+            )
+            self._thread.start()
+
+    def wake(self) -> None:
+        """Say that the journal holds something new."""
+        self._idle.clear()
+        self._wake.set()
+
+    def flush(self, *, timeout_s: float) -> bool:
+        """Wait until the journal has run empty; False when time runs out first."""
+        deadline = time.monotonic() + timeout_s
+        self.wake()
+        while self.outage is None and time.monotonic() < deadline:
+            if self._idle.wait(min(0.05, max(0.0, deadline - time.monotonic()))):
+                return self._journal.depth == 0
+        return self._journal.depth == 0
+
+    def stop(self, *, timeout_s: float, then: Callable[[], None]) -> None:
+        """End the thread after its current batch, and run *then* once it ended.
+
+        Waits up to *timeout_s*; a thread that takes longer runs *then* itself.
+        """
+        self._stopping.set()
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+        with self._ending:
+            if self._thread is not None and not self._ended:
+                self._then = then
+                return
+        then()
+
+    def _main(self) -> None:
+        self._run()
+        with self._ending:
+            self._ended = True
+            then = self._then
+        if then is not None:
+            then()
+
+    def _run(self) -> None:
+        pause_s = 0.0
+        while not self._stopping.is_set():
+            again_s: float | None = None
+            try:
+                again_s = self._drain()
+                pause_s = 0.0
+            except (Unavailable, SchemaError, ConfigError) as exc:
+                pause_s = self._note_outage(exc, pause_s)
+            except Exception as exc:  # this thread outlives any batch
+                log.warning("the writer met a surprise", exc_info=exc)
+                pause_s = self._note_outage(exc, pause_s)
+            if pause_s:
+                # Waiting on `stopping`, not on `wake`: new writes must not turn an
+                # outage into a busy loop.
+                self._stopping.wait(pause_s)
+            elif self._wake.wait(again_s):
+                self._wake.clear()
+                self._stopping.wait(LINGER_S)
+
+    def _drain(self) -> float | None:
+        if not self._ready:
+            self._before()
+            self._ready = True
+        while not self._stopping.is_set() and self._batcher.drain_once(self._journal):
+            pass
+        self._note_recovery()
+        if not self._journal.depth:
+            self._idle.set()
+        return self.when_idle()
+
+    def _note_outage(self, exc: Exception, pause_s: float) -> float:
+        """Warn once per outage; return the seconds to wait before the next try."""
+        if self.outage is None:
+            log.warning("writes are kept in the journal: %s", exc)
+            self.outage = Outage(time.time(), str(exc))
+        elif str(exc) != self.outage.reason:
+            self.outage = Outage(self.outage.since, str(exc))
+        # What `before` checked may not hold after an outage.
+        self._ready = False
+        longer = min(max(pause_s * 2, 0.5), MAX_PAUSE_S)
+        return longer * random.uniform(0.75, 1.25)  # noqa: S311 - jitter
+
+    def _note_recovery(self) -> None:
+        if self.outage is not None:
+            log.warning(
+                "writing again after %.0f s; nothing was lost",
+                time.time() - self.outage.since,
+            )
+            self.outage = None
