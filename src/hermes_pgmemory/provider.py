@@ -1,0 +1,295 @@
+"""The host's view of this package: one hook is one step of work.
+
+Each hook passes `fail_soft` once; below it code raises. Hooks may come before a
+successful `initialize`, after `shutdown`, and from several threads at once.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+import weakref
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from hermes_pgmemory import capture, engines, render, setup, tool_calls, tools
+from hermes_pgmemory._host import MemoryProvider, recall_status
+from hermes_pgmemory.boundary import fail_soft
+from hermes_pgmemory.config import host_schema
+from hermes_pgmemory.engine import Engine
+from hermes_pgmemory.metrics import RECALL_SECONDS
+from hermes_pgmemory.models import EntryHit
+from hermes_pgmemory.paths import PROVIDER, HomePaths
+from hermes_pgmemory.recall import Deadline
+from hermes_pgmemory.session import Session
+from hermes_pgmemory.settings_file import update
+
+_BRINGS_TRANSCRIPT: Final = frozenset({"compression", "branch"})
+"""Reasons for a switch after which the new session's transcript holds old turns."""
+UNAVAILABLE: Final = render.error_json("memory is not available now; see the log")
+
+log = logging.getLogger("hermes_pgmemory")
+
+
+class PgvectorProvider(MemoryProvider):
+    """One agent's memory: who speaks, and a share of the process's engine."""
+
+    name: str = PROVIDER
+
+    def __init__(self) -> None:
+        """Make a provider that knows nothing yet; free of side effects."""
+        self._mutex = threading.RLock()
+        self._session: Session | None = None
+        self._engine: Engine | None = None
+        self._finalizer: weakref.finalize[..., PgvectorProvider] | None = None
+        self._recalled = 0
+
+    # -- life ----------------------------------------------------------------
+
+    def is_available(self) -> bool:
+        """Say yes: a newcomer needs nothing configured. No I/O."""
+        return True
+
+    def unavailable_reason(self) -> str:
+        """Say why `is_available` is false; it never is."""
+        return ""
+
+    @fail_soft(None)
+    def initialize(self, session_id: str, **kwargs: Any) -> None:
+        """Attach to the process's engine for one session of one agent."""
+        self._attach(Session.begin(session_id, kwargs))
+
+    @fail_soft(None)
+    def initialize_for_inspection(self, session_id: str, **kwargs: Any) -> None:
+        """Attach for an agent that only looks: nothing will be written."""
+        self._attach(Session.begin(session_id, kwargs | {"agent_context": "inspect"}))
+
+    @fail_soft(None)
+    def shutdown(self) -> None:
+        """Give the engine back; the last one to do so drains and closes it."""
+        with self._mutex:
+            self._release(close=True)
+
+    # -- what the agent writes -----------------------------------------------
+
+    @fail_soft(None)
+    def on_memory_write(
+        self,
+        action: str,
+        target: str,
+        content: str,
+        metadata: Mapping[str, Any] | None = None,
+        **_: Any,
+    ) -> None:
+        """Mirror one successful call of the built-in memory tool."""
+        session = self._writing()
+        if session is None:
+            return
+        write = capture.entry(
+            action,
+            target,
+            content,
+            metadata or {},
+            speaker=session.speaker,
+            at=datetime.now(UTC),
+        )
+        if write is not None:
+            self._share(session).submit([write])
+
+    @fail_soft(None)
+    def sync_turn(
+        self,
+        user_content: object,
+        assistant_content: object,
+        *,
+        session_id: str = "",
+        messages: Sequence[Mapping[str, Any]] | None = None,
+        **_: Any,
+    ) -> None:
+        """Keep the exchange that has just ended."""
+        session = self._writing()
+        if session is None or not session.settings.sync_turns:
+            return
+        engine = self._share(session)
+        room = session.room(engine.turns, session_id)
+        now = datetime.now(UTC)
+        engine.submit(
+            capture.turn(user_content, assistant_content, messages, room=room, at=now)
+        )
+
+    @fail_soft(None)
+    def on_session_end(self, messages: Sequence[Mapping[str, Any]], **_: Any) -> None:
+        """Keep what of a whole session is not kept yet."""
+        session = self._writing()
+        if session is None or not session.settings.sync_turns:
+            return
+        engine = self._share(session)
+        room = session.room(engine.turns)
+        now = datetime.now(UTC)
+        engine.submit(capture.transcript(messages or (), room=room, at=now))
+
+    @fail_soft(None)
+    def on_delegation(
+        self, task: object, result: object, *, child_session_id: str = "", **_: Any
+    ) -> None:
+        """Note what was delegated, to which session, and what came back."""
+        session = self._writing()
+        if session is None:
+            return
+        engine = self._share(session)
+        room = session.room(engine.turns)
+        now = datetime.now(UTC)
+        engine.submit(
+            capture.delegation(task, result, child_session_id, room=room, at=now)
+        )
+
+    @fail_soft(None)
+    def on_session_switch(
+        self,
+        new_session_id: str,
+        *,
+        parent_session_id: str = "",
+        reason: str = "",
+        **_: Any,
+    ) -> None:
+        """Go on in another session, or in the same one with a shorter transcript."""
+        with self._mutex:
+            if self._session is None:
+                return
+            old, speaker = self._session, self._session.speaker
+            self._session = old.switched(new_session_id, parent_session_id)
+            turns = self._share(old).turns
+            turns.settle(speaker, speaker.session_id)
+            if reason in _BRINGS_TRANSCRIPT:
+                new = self._session.speaker.session_id
+                turns.carry(speaker, speaker.session_id, new)
+
+    # -- what the agent recalls ----------------------------------------------
+
+    @fail_soft("")
+    def system_prompt_block(self) -> str:
+        """Return the static note on this memory, and note what else is shown."""
+        session = self._session
+        if session is None:
+            return ""
+        speaker = session.speaker
+        self._share(session).note_prompt(speaker.theme, speaker.session_id)
+        return render.prompt_block(speaker.theme)
+
+    @fail_soft("")
+    def prefetch(self, query: str, *, session_id: str = "", **_: Any) -> str:
+        """Return the notes that bear on *query*, the question asked now; or ""."""
+        session = self._session
+        self._recalled = 0
+        if session is None or not query.strip() or not session.settings.prefetch_limit:
+            return ""
+        engine = self._share(session)
+        speaker = session.speaker
+        with RECALL_SECONDS.labels(path="prefetch").time():
+            answer = engine.recall.entries(
+                query,
+                scope=tools.own_scope(session.caller),
+                target=None,
+                limit=session.settings.prefetch_limit,
+                deadline=Deadline(session.settings.prefetch_budget_s),
+                exclude=engine.shown_in_prompt(
+                    speaker.theme, session_id or speaker.session_id
+                ),
+            )
+        floor = session.settings.min_similarity
+        hits = [hit for hit in answer.hits if _relevant(engine, hit, floor)]
+        self._recalled = len(hits)
+        return render.ambient(hits, speaker.theme)
+
+    def queue_prefetch(self, query: str, *, session_id: str = "", **_: Any) -> None:
+        """Do nothing: what answers the last message does not answer the next."""
+
+    def recall_status(self) -> object | None:
+        """Return what newer hosts show of the last prefetch."""
+        return recall_status(self.name, self._recalled)
+
+    def get_tool_schemas(self) -> list[dict[str, Any]]:
+        """Return the two recall tools; asked for before `initialize`."""
+        return json.loads(json.dumps(tools.TOOL_SCHEMAS))
+
+    @fail_soft(UNAVAILABLE)
+    def handle_tool_call(
+        self, tool_name: str, args: Mapping[str, Any] | None, **_: Any
+    ) -> str:
+        """Answer a recall tool with JSON text, errors included."""
+        session = self._session
+        if session is None:
+            return UNAVAILABLE
+        recall = self._share(session).recall
+        with RECALL_SECONDS.labels(path="tool").time():
+            return tool_calls.answer(recall, tool_name, args or {}, session.caller)
+
+    # -- configuration -------------------------------------------------------
+
+    def get_config_schema(self) -> list[dict[str, Any]]:
+        """Describe the settings for the host's setup screens."""
+        return host_schema()
+
+    def save_config(self, values: Mapping[str, Any], hermes_home: str) -> None:
+        """Write *values* below `plugins.pgvector`, leaving the rest as it is."""
+        changes = {f"plugins.{PROVIDER}.{key}": value for key, value in values.items()}
+        update(HomePaths(Path(hermes_home)).config, changes)
+
+    def post_setup(self, hermes_home: str, config: Mapping[str, Any]) -> None:
+        """Run the whole setup; `hermes memory setup pgvector` ends here."""
+        del config  # the host's merged view; we edit the file itself
+        setup.run_for_people(Path(hermes_home))
+
+    def backup_paths(self) -> list[str]:
+        """Return nothing: all our files lie in HERMES_HOME, which is backed up."""
+        return []
+
+    # -- below the hooks -----------------------------------------------------
+
+    def _attach(self, session: Session) -> None:
+        with self._mutex:
+            self._release(close=False)
+            engine = self._share(session)
+            engine.start(import_for=session.imports_for)
+            if session.contact is not None:
+                session = session.with_subject(engine.subject_key())
+            self._session = session
+            if session.may_write:
+                engine.see_agent(session.speaker.theme, session.kind)
+
+    def _writing(self) -> Session | None:
+        session = self._session
+        return session if session is not None and session.may_write else None
+
+    def _share(self, session: Session) -> Engine:
+        """Return the engine; again after a fork, and after `shutdown`."""
+        engine = self._engine
+        if engine is not None and engine.pid == os.getpid():
+            return engine
+        with self._mutex:
+            engine = engines.acquire(session.home, session.settings)
+            self._engine = engine
+            # The API server forgets providers without shutting them down.
+            self._finalizer = weakref.finalize(
+                self, engines.release, engine, close=False
+            )
+            self._finalizer.atexit = False
+            return engine
+
+    def _release(self, *, close: bool) -> None:
+        engine, self._engine = self._engine, None
+        if self._finalizer is not None:
+            self._finalizer.detach()
+            self._finalizer = None
+        if engine is not None and engine.pid == os.getpid():
+            engines.release(engine, close=close)
+
+
+def _relevant(engine: Engine, hit: EntryHit, floor: float) -> bool:
+    """Say whether an entry is worth injecting unasked."""
+    similarity = engine.recall.similarity(hit)
+    return hit.score > 0 if similarity is None else similarity >= floor

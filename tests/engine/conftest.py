@@ -1,0 +1,124 @@
+"""A home whose agents use the test's own database and the real local model."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from hermes_pgmemory import engines
+from hermes_pgmemory.embedding_models import LOCAL_MODEL, profile_for
+from hermes_pgmemory.models import EmbeddingModel
+from hermes_pgmemory.provider import PgvectorProvider
+from hermes_pgmemory.store import migrate
+
+
+class Home:
+    """One HERMES_HOME: its configuration, its providers, its database's rows."""
+
+    def __init__(self, path: Path, dsn: str) -> None:
+        self.path = path
+        self.dsn = dsn
+        self.providers: list[PgvectorProvider] = []
+        (path / "memories").mkdir(parents=True)
+        self.configure()
+
+    def configure(self, **settings: Any) -> None:
+        section = {"dsn": self.dsn} | settings
+        config = {"plugins": {"pgvector": section}}
+        (self.path / "config.yaml").write_text(json.dumps(config))  # JSON is YAML
+
+    def agent(self, session_id: str = "s1", **kwargs: Any) -> PgvectorProvider:
+        """Return a provider, initialised as the API server does it."""
+        provider = PgvectorProvider()
+        self.providers.append(provider)
+        provider.initialize(
+            session_id,
+            **{
+                "platform": "api_server",
+                "hermes_home": str(self.path),
+                "agent_context": "primary",
+                "agent_identity": "default",
+                "agent_workspace": "hermes",
+                **kwargs,
+            },
+        )
+        return provider
+
+    def rows(self, query: str, *parameters: object) -> list[tuple[Any, ...]]:
+        with psycopg.connect(self.dsn) as connection:
+            return connection.execute(query, parameters).fetchall()
+
+    def entries(self, theme: str) -> list[str]:
+        rows = self.rows(
+            "SELECT content FROM memory_entries WHERE agent_identity = %s"
+            " AND retired_at IS NULL ORDER BY id",
+            theme,
+        )
+        return [content for (content,) in rows]
+
+    def turns(self, theme: str) -> list[tuple[str, str, str]]:
+        return self.rows(
+            "SELECT session_id, role, content FROM conversations"
+            " WHERE agent_identity = %s ORDER BY id",
+            theme,
+        )
+
+
+@pytest.fixture(scope="session")
+def local_template(server: str) -> Iterator[str]:
+    """The name of an empty database made for the local model."""
+    name = f"pgmemory_local_{uuid4().hex[:8]}"
+    profile = profile_for(LOCAL_MODEL)
+    model = EmbeddingModel(
+        name=LOCAL_MODEL,
+        dimension=384,
+        query_prefix=profile.query_prefix,
+        document_prefix=profile.document_prefix,
+    )
+    with psycopg.connect(server, autocommit=True) as admin:
+        admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        migrate.apply(make_conninfo(server, dbname=name), model)
+        yield name
+        admin.execute(sql.SQL("DROP DATABASE {}").format(sql.Identifier(name)))
+
+
+@pytest.fixture
+def local_model_dsn(new_database: Callable[..., str], local_template: str) -> str:
+    """A private database made for the local model."""
+    return new_database(template=local_template)
+
+
+@pytest.fixture
+def home(tmp_path: Path, local_model_dsn: str) -> Iterator[Home]:
+    home = Home(tmp_path / "home", local_model_dsn)
+    yield home
+    for provider in home.providers:
+        provider.shutdown()
+    engines.close_all()
+
+
+@pytest.fixture
+def eventually() -> Callable[..., Any]:
+    """Return a function that polls until a condition holds, or fails the test."""
+
+    def eventually(condition: Callable[[], Any], *, within_s: float = 30) -> Any:
+        deadline = time.monotonic() + within_s
+        never = threading.Event()
+        while True:
+            if result := condition():
+                return result
+            if time.monotonic() > deadline:
+                pytest.fail(f"not within {within_s} s: {condition()!r}")
+            never.wait(0.02)
+
+    return eventually
