@@ -1,0 +1,260 @@
+"""Look at every part on its own; start, change and wait for nothing.
+
+Whatever is down says so itself, and never hides the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+from hermes_pgmemory import door, journal, settings_file
+from hermes_pgmemory.config import Settings, parse
+from hermes_pgmemory.embed import local_server_status, make_embedder
+from hermes_pgmemory.embedded import EmbeddedServer
+from hermes_pgmemory.errors import PgMemoryError, Unavailable
+from hermes_pgmemory.models import EmbeddingModel, ThemeCount
+from hermes_pgmemory.paths import PROVIDER, HomePaths
+from hermes_pgmemory.store import DatabaseFacts, Store
+
+TIMEOUT_S: Final = 5.0
+"""Seconds the database may take to answer."""
+
+SETUP: Final = "run `hermes-pgvector setup`"
+
+
+class State(StrEnum):
+    """How a part is."""
+
+    OK = "ok"
+    OFF = "off"
+    """Not running, and nothing is wrong with that."""
+    PROBLEM = "problem"
+    """An operator must change something."""
+    UNAVAILABLE = "unavailable"
+    """Does not answer now."""
+    UNKNOWN = "unknown"
+    """Cannot be told, because another part has a problem."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of the whole."""
+
+    state: State
+    detail: str
+    """One line for people."""
+    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The same for programs."""
+
+    def as_data(self) -> dict[str, Any]:
+        """Return what `--json` shows."""
+        return {"state": self.state, "detail": self.detail, **self.facts}
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """All parts, in the order in which one needs the next, and the themes."""
+
+    parts: Mapping[str, Part]
+    themes: Sequence[ThemeCount]
+
+
+def look(home: Path) -> Survey:
+    """Look at everything below *home* and at what its settings name."""
+    settings, settings_part = _settings(home)
+    database, facts, themes = _database(home, settings)
+    parts = {
+        "door": _door(home),
+        "provider": _guarded(lambda: _provider(home)),
+        "settings": settings_part,
+        "database": database,
+        "schema": _schema(database, facts),
+        "model": _guarded(lambda: _model(settings, facts)),
+        "journal": _journal(home),
+        "embedded server": server(home),
+        "local model": local_model(),
+    }
+    return Survey(parts, themes)
+
+
+def server(home: Path) -> Part:
+    """Look at the embedded PostgreSQL of *home*."""
+    status = EmbeddedServer(HomePaths(home).server).status()
+    facts = {
+        "running": status.running,
+        "pid": status.pid,
+        "version": status.version,
+        "data": str(status.data_dir),
+        "log": str(status.log),
+        "bytes": status.bytes_on_disk,
+    }
+    if status.running:
+        detail = f"running, process {status.pid}, {_size(status.bytes_on_disk)}"
+        return Part(State.OK, detail, facts)
+    if status.bytes_on_disk:
+        detail = f"not running, starts on demand, {_size(status.bytes_on_disk)}"
+        return Part(State.OFF, detail, facts)
+    return Part(State.OFF, "not set up", facts)
+
+
+def local_model() -> Part:
+    """Look at this host's own embedding model."""
+    status = local_server_status()
+    if status is None:
+        return Part(State.OFF, "not running, starts on demand", {"running": False})
+    memory = "" if status.rss_bytes is None else f", {_size(status.rss_bytes)}"
+    facts = {"running": True, "pid": status.pid, "bytes": status.rss_bytes}
+    return Part(State.OK, f"running, process {status.pid}{memory}", facts)
+
+
+def _door(home: Path) -> Part:
+    status = door.inspect(home)
+    facts = {"path": str(status.path), "version": status.version, "door": status.state}
+    match status.state:
+        case door.DoorState.CURRENT:
+            return Part(State.OK, f"{status.path}", facts)
+        case door.DoorState.FOREIGN:
+            detail = f"{status.path} belongs to another plugin: move it away"
+        case door.DoorState.MISSING:
+            detail = f"nothing in {status.path}: {SETUP}"
+        case _:
+            detail = f"{status.path} is {status.state}: run `hermes-pgvector install`"
+    return Part(State.PROBLEM, detail, facts)
+
+
+def _provider(home: Path) -> Part:
+    active = settings_file.active_provider(HomePaths(home).config)
+    facts = {"active": active}
+    if active == PROVIDER:
+        return Part(State.OK, f"memory.provider is {PROVIDER}", facts)
+    named = f"memory.provider is {active}" if active else "no memory.provider is set"
+    return Part(State.OFF, f"{named}: {SETUP} to change that", facts)
+
+
+def _settings(home: Path) -> tuple[Settings | None, Part]:
+    path = HomePaths(home).config
+    try:
+        parsed = parse(settings_file.load_section(path))
+    except PgMemoryError as exc:
+        return None, Part(State.PROBLEM, str(exc))
+    if parsed.problems:
+        lines = [f"{key}: {problem}" for key, problem in parsed.problems.items()]
+        facts = {"problems": dict(parsed.problems)}
+        return parsed.settings, Part(State.PROBLEM, "; ".join(lines), facts)
+    return parsed.settings, Part(State.OK, str(path))
+
+
+def _database(
+    home: Path, settings: Settings | None
+) -> tuple[Part, DatabaseFacts | PgMemoryError | None, Sequence[ThemeCount]]:
+    """Ask the database everything over one connection."""
+    if settings is None:
+        return Part(State.UNKNOWN, "the settings cannot be read"), None, ()
+    dsn, kind = settings.dsn.get_secret_value(), "configured"
+    if not dsn:
+        kind = "embedded"
+        embedded = EmbeddedServer(HomePaths(home).server)
+        if not embedded.status().running:
+            detail = "the embedded server is not running"
+            return Part(State.OFF, detail, {"kind": kind}), None, ()
+        dsn = embedded.dsn
+    try:
+        with closing(Store(dsn, pool_size=1)) as store:
+            return _asked(store, kind)
+    except PgMemoryError as exc:
+        return _failed(exc, {"kind": kind}), None, ()
+
+
+def _asked(
+    store: Store, kind: str
+) -> tuple[Part, DatabaseFacts | PgMemoryError | None, Sequence[ThemeCount]]:
+    try:
+        facts = store.verify(timeout_s=TIMEOUT_S)
+    except Unavailable:
+        raise
+    except PgMemoryError as exc:
+        return Part(State.OK, f"{kind}, answers", {"kind": kind}), exc, ()
+    version = f"{facts.server_version // 10_000}.{facts.server_version % 10_000}"
+    told = {"kind": kind, "postgresql": version, "pgvector": facts.extension_version}
+    detail = f"{kind}, PostgreSQL {version}, pgvector {facts.extension_version}"
+    return Part(State.OK, detail, told), facts, store.counts(timeout_s=TIMEOUT_S)
+
+
+def _schema(database: Part, facts: DatabaseFacts | PgMemoryError | None) -> Part:
+    if isinstance(facts, PgMemoryError):
+        return _failed(facts, {})
+    if facts is None:
+        return Part(State.UNKNOWN, f"the database is {database.state}")
+    detail = f"up to date, words by {facts.text_search_config}"
+    return Part(State.OK, detail, {"text_search_config": facts.text_search_config})
+
+
+def _model(
+    settings: Settings | None, facts: DatabaseFacts | PgMemoryError | None
+) -> Part:
+    """Compare the configured model's name with the database's; asks no model."""
+    if settings is None:
+        return Part(State.UNKNOWN, "the settings cannot be read")
+    with closing(make_embedder(settings)) as embedder:
+        configured = embedder.name
+    where = "an endpoint" if settings.embed_url else "this host"
+    told: dict[str, Any] = {"configured": configured}
+    stored = facts.model if isinstance(facts, DatabaseFacts) else None
+    if stored is None:
+        return Part(State.UNKNOWN, f"{configured} on {where}", told)
+    told |= {"database": stored.name, "dimension": stored.dimension}
+    return _compared(configured, stored, where, told)
+
+
+def _compared(
+    configured: str, stored: EmbeddingModel, where: str, told: Mapping[str, Any]
+) -> Part:
+    if configured == stored.name:
+        detail = f"{configured} on {where}, {stored.dimension} dimensions"
+        return Part(State.OK, detail, told)
+    detail = (
+        f"the database's vectors come from {stored.name}, the configuration says "
+        f"{configured}: set plugins.pgvector.embed_model back"
+    )
+    return Part(State.PROBLEM, detail, told)
+
+
+def _journal(home: Path) -> Part:
+    status = journal.inspect(HomePaths(home).journal)
+    told = {
+        "pending": status.pending,
+        "oldest_age_s": status.oldest_age_s,
+        "dead_letters": status.dead_letters,
+        "bytes": status.bytes,
+    }
+    if not status.pending and not status.dead_letters:
+        return Part(State.OK, "empty", told)
+    words: list[str] = []
+    if status.pending:
+        age = f", the oldest {status.oldest_age_s or 0:.0f} s old"
+        words.append(f"{status.pending} writes wait{age}")
+    if status.dead_letters:
+        words.append(f"{status.dead_letters} writes were refused by the database")
+    state = State.PROBLEM if status.dead_letters else State.OK
+    return Part(state, "; ".join(words), told)
+
+
+def _guarded(look_at: Callable[[], Part]) -> Part:
+    try:
+        return look_at()
+    except PgMemoryError as exc:
+        return _failed(exc, {})
+
+
+def _failed(exc: PgMemoryError, facts: Mapping[str, Any]) -> Part:
+    state = State.UNAVAILABLE if isinstance(exc, Unavailable) else State.PROBLEM
+    return Part(state, str(exc), facts)
+
+
+def _size(count: int) -> str:
+    return f"{count / 1_000_000:.0f} MB"

@@ -1,0 +1,40 @@
+"""Start, stop or look at the embedded PostgreSQL of this HERMES_HOME.
+
+Agents start it when they need it. `stop` ends the local embedding model, too; both
+come back on demand.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from hermes_pgmemory.cli._result import Result, Table
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Declare the arguments of `server`."""
+    parser.add_argument("action", choices=("start", "stop", "status"))
+
+
+def run(args: Namespace) -> Result:
+    """Do what was asked and show what is running afterwards."""
+    from hermes_pgmemory.cli import _survey  # noqa: PLC0415
+    from hermes_pgmemory.embed import stop_local_server  # noqa: PLC0415
+    from hermes_pgmemory.embedded import EmbeddedServer  # noqa: PLC0415
+    from hermes_pgmemory.paths import HomePaths  # noqa: PLC0415
+
+    server = EmbeddedServer(HomePaths(args.home).server)
+    stopped: list[str] = []
+    if args.action == "start":
+        server.ensure_running()
+    elif args.action == "stop":
+        if server.stop():
+            stopped.append("postgresql")
+        if stop_local_server():
+            stopped.append("model")
+    parts = {"postgresql": _survey.server(args.home), "model": _survey.local_model()}
+    data = {name: part.as_data() for name, part in parts.items()}
+    rows = [(name, part.state, part.detail) for name, part in parts.items()]
+    return Result(
+        data={**data, "stopped": stopped}, tables=[Table(title="servers", rows=rows)]
+    )

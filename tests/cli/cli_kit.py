@@ -1,0 +1,25 @@
+"""What the tests of the command share beside fixtures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What one command did."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def data(self) -> Any:
+        """What it printed, as JSON."""
+        return json.loads(self.out)
+
+
+Run = Callable[..., Ran]

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from cli_kit import Run
+
+from hermes_pgmemory.config import field_docs
+
+
+class TestConfig:
+    def test_it_shows_what_is_in_effect_and_what_was_set(
+        self, run: Run, configure: Callable[..., None]
+    ):
+        configure(prefetch_limit=3, allowed_themes=["a", "b"])
+        ran = run("config", "--json")
+        assert ran.status == 0
+        assert ran.data["settings"]["prefetch_limit"] == 3
+        assert ran.data["settings"]["turn_min_chars"] == 40
+        assert ran.data["set"] == ["allowed_themes", "prefetch_limit"]
+
+    def test_people_see_one_line_a_setting(
+        self, run: Run, configure: Callable[..., None]
+    ):
+        configure(allowed_themes=["a", "b"], sync_turns=False)
+        lines = [line.split() for line in run("config").out.splitlines()]
+        assert ["allowed_themes", "a,", "b", "set"] in lines
+        assert ["sync_turns", "false", "set"] in lines
+        assert ["prefetch_limit", "5", "default"] in lines
+
+    @pytest.mark.parametrize("flags", [[], ["--json"]])
+    def test_secrets_are_hidden(
+        self,
+        run: Run,
+        configure: Callable[..., None],
+        flags: list[str],
+    ):
+        configure(
+            dsn="postgresql://u:hunter2@h/d",
+            embed_url="https://me:hunter2@h/v1?api_key=hunter2&x=hunter2",
+        )
+        ran = run("config", *flags)
+        assert "hunter2" not in ran.out + ran.err
+        assert "(hidden)" in ran.out
+        assert "https://***@h/v1?api_key=***&x=***" in ran.out
+
+    def test_every_problem_is_named_and_it_fails(
+        self, run: Run, configure: Callable[..., None]
+    ):
+        configure(prefetch_limits=3, turn_min_chars="many")
+        ran = run("config")
+        assert ran.status == 1
+        assert "did you mean 'prefetch_limit'" in ran.err
+        assert "plugins.pgvector.turn_min_chars" in ran.err
+        assert len(ran.err.splitlines()) == 2
+
+    def test_a_broken_file_is_one_line(self, run: Run, home: Path):
+        (home / "config.yaml").write_text("a: [\n")
+        ran = run("config")
+        assert ran.status == 1
+        assert len(ran.err.splitlines()) == 1
+        assert str(home / "config.yaml") in ran.err
+
+    def test_the_reference_has_a_row_for_every_setting(self, run: Run):
+        rows = run("config", "--reference").out.splitlines()
+        assert rows[1] == "|---|---|---|"
+        assert [row.split("`")[1] for row in rows[2:]] == [
+            doc.key for doc in field_docs()
+        ]
+        assert all(row.count("|") == 4 for row in rows)
+
+
+class TestInstall:
+    def test_it_names_what_it_wrote(self, run: Run, home: Path):
+        ran = run("install", "--json")
+        assert ran.status == 0
+        assert len(ran.data["written"]) == 4
+        assert ran.data["door"] == str(home / "plugins" / "pgvector")
+
+    def test_again_it_says_so(self, run: Run):
+        run("install")
+        assert "up to date" in run("install").out
+
+    def test_another_plugin_in_its_place_is_one_clear_line(self, run: Run, home: Path):
+        folder = home / "plugins" / "pgvector"
+        folder.mkdir(parents=True)
+        (folder / "__init__.py").write_text("# MemoryProvider")
+        ran = run("install")
+        assert ran.status == 1
+        assert "--force" in ran.err
+        assert len(ran.err.splitlines()) == 1
+        assert run("install", "--force").status == 0
+
+
+class TestUninstall:
+    def test_it_removes_the_door_and_resets_the_provider_only(
+        self, run: Run, home: Path
+    ):
+        text = (
+            "# mine\nmemory:\n  provider: {}  # x\nplugins:\n  pgvector:\n    dsn: d\n"
+        )
+        (home / "config.yaml").write_text(text.format("pgvector"))
+        run("install")
+        (home / "pgvector").mkdir(exist_ok=True)
+        ran = run("uninstall")
+        assert ran.status == 0
+        assert not (home / "plugins" / "pgvector").exists()
+        assert (home / "config.yaml").read_text() == text.format("''")
+        assert (home / "pgvector").is_dir()
+        assert "journal" in ran.err
+
+    def test_another_active_provider_is_left_alone(self, run: Run, home: Path):
+        (home / "config.yaml").write_text("memory: {provider: honcho}\n")
+        run("install")
+        assert run("uninstall", "--json").data["provider_reset"] is False
+        assert (home / "config.yaml").read_text() == "memory: {provider: honcho}\n"
+
+    def test_with_nothing_there_it_does_nothing(self, run: Run):
+        ran = run("uninstall")
+        assert (ran.status, ran.out) == (0, "nothing to remove\n")

@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cli_kit import Run
+
+from hermes_pgmemory import cli
+from hermes_pgmemory.cli import install, status
+from hermes_pgmemory.errors import (
+    BadRequest,
+    ConfigError,
+    DatabaseUnavailable,
+    SchemaError,
+)
+
+COMMANDS = dict(cli.commands())
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself(name: str, run: Run):
+    ran = run(name, "--help")
+    assert ran.status == 0
+    assert (COMMANDS[name].__doc__ or "").splitlines()[0] in ran.out
+
+
+def test_every_command_is_in_the_list(run: Run):
+    ran = run("--help")
+    assert all(f"    {name}" in ran.out for name in COMMANDS)
+
+
+def test_asking_for_help_loads_nothing_heavy():
+    code = (
+        "import sys\n"
+        "from hermes_pgmemory.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'psycopg', 'pydantic', 'ruamel.yaml', 'httpx', 'rich'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_the_module_runs_as_the_command():
+    done = subprocess.run(
+        [sys.executable, "-m", "hermes_pgmemory", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.startswith("hermes-pgvector ")
+
+
+class TestExitStatus:
+    @pytest.mark.parametrize(
+        ("error", "expected"),
+        [
+            (ConfigError({"plugins.pgvector.dsn": "is wrong"}), 1),
+            (SchemaError("run `hermes-pgvector migrate`"), 1),
+            (BadRequest("--days must be positive"), 2),
+            (DatabaseUnavailable("the database does not answer"), 3),
+            (PermissionError(13, "Permission denied", "/etc/x"), 1),
+            (RuntimeError("a bug"), 1),
+        ],
+    )
+    def test_it_tells_what_kind_of_failure_it_was_and_one_line_why(
+        self,
+        run: Run,
+        monkeypatch: pytest.MonkeyPatch,
+        error: Exception,
+        expected: int,
+    ):
+        def fail(_: argparse.Namespace) -> None:
+            raise error
+
+        monkeypatch.setattr(status, "run", fail)
+        ran = run("status")
+        assert ran.status == expected
+        assert ran.out == ""
+        [line] = ran.err.splitlines()
+        words = str(error) if not isinstance(error, OSError) else "/etc/x: Permission"
+        assert words in line
+
+    def test_debug_shows_where_it_happened(
+        self, run: Run, monkeypatch: pytest.MonkeyPatch
+    ):
+        def fail(_: argparse.Namespace) -> None:
+            raise SchemaError("here")
+
+        monkeypatch.setattr(status, "run", fail)
+        with pytest.raises(SchemaError):
+            run("status", "--debug")
+
+    @pytest.mark.parametrize(
+        "words", [["nosuch"], ["status", "--nosuch"], ["server"], ["server", "jump"]]
+    )
+    def test_wrong_usage_is_2(self, run: Run, words: list[str]):
+        assert run(*words).status == 2
+
+    def test_ctrl_c_ends_quietly(self, run: Run, monkeypatch: pytest.MonkeyPatch):
+        def interrupt(_: argparse.Namespace) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(status, "run", interrupt)
+        ran = run("status")
+        assert (ran.status, ran.out, ran.err) == (130, "", "")
+
+    def test_a_reader_that_has_seen_enough_is_no_failure(self, home: Path):
+        writer = f"{sys.executable} -m hermes_pgmemory config --reference --home {home}"
+        done = subprocess.run(
+            ["bash", "-c", f"{writer} | true; echo ${{PIPESTATUS[0]}}"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert (done.stdout, done.stderr) == ("0\n", "")
+
+
+class TestHome:
+    def test_it_is_hermes_home(
+        self,
+        home: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ):
+        monkeypatch.setenv("HERMES_HOME", str(home / "of-env"))
+        assert cli.main(["install"]) == 0
+        assert (home / "of-env" / "plugins" / "pgvector" / "cli.py").exists()
+        assert "of-env" in capsys.readouterr().out
+
+    def test_or_the_hosts_default(self, tmp_path: Path):
+        assert cli.main(["install"]) == 0
+        assert (tmp_path / ".hermes" / "plugins" / "pgvector" / "cli.py").exists()
+
+    def test_its_dotenv_counts_as_in_the_host(
+        self, home: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+    ):
+        monkeypatch.setenv("EMBED_HOST", "old")
+        (home / ".env").write_text("EMBED_HOST=new\n")
+        (home / "config.yaml").write_text(
+            "plugins: {pgvector: {embed_url: 'http://${EMBED_HOST}/v1'}}\n"
+        )
+        shown = run("config", "--json").data["settings"]
+        assert shown["embed_url"] == "http://new/v1"
+
+
+def test_the_host_can_mount_the_tree_below_a_parser_of_its_own(home: Path):
+    host = argparse.ArgumentParser(prog="hermes")
+    mounted = host.add_subparsers(dest="command").add_parser("pgvector")
+    cli.register_cli(mounted)
+    args = host.parse_args(["pgvector", "install", "--home", str(home), "--json"])
+    assert args.command == "pgvector"
+    assert args.pgvector_run is install.run
+    assert cli.dispatch(args) == 0
