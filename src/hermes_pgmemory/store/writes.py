@@ -100,7 +100,7 @@ def _lock(
     conn: psycopg.Connection[Any], batch: Sequence[Accepted]
 ) -> Mapping[Place, int]:
     """Lock the places that *batch* moves, and return where they stand."""
-    places = sorted({_place(accepted) for accepted in batch})
+    places = list(dict.fromkeys(_place(accepted) for accepted in batch))
     rows = conn.execute(
         QUERIES["lock_positions"],
         {"themes": [theme for theme, _ in places], "epochs": [e for _, e in places]},
