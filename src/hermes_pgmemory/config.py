@@ -91,7 +91,7 @@ class Settings(BaseModel):
     """Seconds an ambient recall may take; the host gives up at 8."""
 
     min_similarity: Percent = 0.30
-    """Least similarity of an injected entry, 0 to 1, on a scale per model."""
+    """Least relevance of an injected entry: 0 is unrelated, 1 an outright answer."""
 
     scope_default: str = "current"
     """Scope of a recall tool called without one: current, all, or a theme."""
@@ -132,7 +132,7 @@ class Settings(BaseModel):
     ttl_days: Annotated[int, Field(ge=0, le=36_500)] = 0
     """Age at which `prune` suggests deleting turns; 0 is never."""
 
-    text_search_config: Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_]*$")] = "simple"
+    text_search_config: Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_]*$")] = "english"
     """PostgreSQL text search configuration for new rows."""
 
 

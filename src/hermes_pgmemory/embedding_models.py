@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import Final
 
+from hermes_pgmemory.ranking import COSINE, Scale
+
 LOCAL_MODEL: Final = "multilingual-e5-small-q4"
 """The model that serves when no endpoint is configured."""
 
@@ -29,15 +31,17 @@ class ModelProfile:
 
     query_prefix: str = ""
     document_prefix: str = ""
-    similarity_floor: float = 0.0
-    """Cosine of unrelated texts, in [0, 1)."""
+    scale: Scale = COSINE
+    """How to read its similarities."""
 
 
 PLAIN: Final = ModelProfile()
 """No prefix, similarities as they are."""
 
 _E5: Final = ModelProfile(
-    query_prefix="query: ", document_prefix="passage: ", similarity_floor=0.75
+    query_prefix="query: ",
+    document_prefix="passage: ",
+    scale=Scale(floor=0.75, ceiling=0.90),
 )
 
 # First match wins, so the special cases of a family stand before the family. The
@@ -100,17 +104,3 @@ def profile_for(
     if document_prefix is not None:
         profile = replace(profile, document_prefix=document_prefix)
     return profile
-
-
-def calibrated(similarity: float, floor: float) -> float:
-    """Map a cosine to a scale on which models compare.
-
-    Args:
-        similarity: Cosine in [-1, 1].
-        floor: The model's `similarity_floor`, in [0, 1).
-
-    Returns:
-        0 for what is no closer than unrelated texts, 1 for the same direction,
-        linear between.
-    """
-    return min(1.0, max(0.0, (similarity - floor) / (1.0 - floor)))

@@ -183,6 +183,9 @@ class EntryHit:
     content: str
     similarity: float | None
     """Cosine in [-1, 1]; None where no vector was compared."""
+    relevance: float | None
+    """The same on a scale that means the same for every model and question: 0 like an
+    unrelated text, 1 like an outright answer."""
     score: float
     """Fused rank in [0, 1], best first; comparable within one answer only."""
     created_at: datetime
@@ -199,6 +202,7 @@ class TurnHit:
     role: Role
     content: str
     similarity: float | None
+    relevance: float | None
     score: float
     at: datetime
 

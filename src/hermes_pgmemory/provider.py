@@ -201,7 +201,7 @@ class PgvectorProvider(MemoryProvider):
                 ),
             )
         floor = session.settings.min_similarity
-        hits = [hit for hit in answer.hits if _relevant(engine, hit, floor)]
+        hits = [hit for hit in answer.hits if _relevant(hit, floor)]
         self._recalled = len(hits)
         return render.ambient(hits, speaker.theme)
 
@@ -289,7 +289,8 @@ class PgvectorProvider(MemoryProvider):
             engines.release(engine, close=close)
 
 
-def _relevant(engine: Engine, hit: EntryHit, floor: float) -> bool:
+def _relevant(hit: EntryHit, floor: float) -> bool:
     """Say whether an entry is worth injecting unasked."""
-    similarity = engine.recall.similarity(hit)
-    return hit.score > 0 if similarity is None else similarity >= floor
+    if hit.relevance is None:  # found by its words alone
+        return hit.score >= floor
+    return hit.relevance >= floor

@@ -3,28 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+PRIOR_ROWS: Final = 4
+"""How many rows the model's floor counts for against the rows at hand."""
 
 
-def min_max(
-    scores: Mapping[int, float], *, low: float | None = None
-) -> dict[int, float]:
-    """Stretch *scores* over [0, 1], so that two kinds of score can be added.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """What similarities of one model mean; see `embedding_models`."""
 
-    Args:
-        scores: Row id to score; finite, higher is better.
-        low: The score that becomes 0; the lowest of *scores* where it is not given.
-            No score may be below it.
+    floor: float = 0.0
+    """Cosine of unrelated texts, in [0, 1)."""
+    ceiling: float = 1.0
+    """Cosine of a question and a text that answers it outright, above *floor*."""
 
-    Returns:
-        The same ids; the best has 1. Scores that are all equal all have 1.
-    """
-    if not scores:
-        return {}
-    least = min(scores.values()) if low is None else low
-    span = max(scores.values()) - least
-    if span <= 0:
-        return dict.fromkeys(scores, 1.0)
-    return {row: (score - least) / span for row, score in scores.items()}
+    def baseline(self, mean: float | None, rows: int) -> float:
+        """Return what an unrelated text has to this very question.
+
+        Some questions are near to everything, some to nothing; the mean over the rows
+        at hand tells, and few rows tell little.
+
+        Args:
+            mean: Mean cosine of the question and *rows* rows; None without any.
+            rows: At least 0.
+        """
+        if mean is None:
+            return self.floor
+        return (rows * mean + PRIOR_ROWS * self.floor) / (rows + PRIOR_ROWS)
+
+    def relevance(self, similarity: float, baseline: float) -> float:
+        """Map a cosine to [0, 1]: 0 is no nearer than *baseline*, 1 is the ceiling."""
+        span = max(self.ceiling - baseline, 1e-6)
+        return min(1.0, max(0.0, (similarity - baseline) / span))
+
+
+COSINE: Final = Scale()
+"""The scale of a model nothing is known of."""
 
 
 def mix(legs: Sequence[Mapping[int, float]]) -> list[tuple[int, float]]:

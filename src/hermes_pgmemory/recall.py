@@ -15,7 +15,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from hermes_pgmemory.breaker import CircuitBreaker
 from hermes_pgmemory.embed import Embedder
-from hermes_pgmemory.embedding_models import calibrated, profile_for
+from hermes_pgmemory.embedding_models import profile_for
 from hermes_pgmemory.errors import (
     ConfigError,
     Rejected,
@@ -24,6 +24,7 @@ from hermes_pgmemory.errors import (
 )
 from hermes_pgmemory.hygiene import MAX_QUERY_CHARS, storable
 from hermes_pgmemory.models import EntryHit, Scope, Target, TurnHit, Vector
+from hermes_pgmemory.ranking import Scale
 
 EMBED_SHARE: Final = 0.6
 """Part of the remaining budget that embedding the question may use."""
@@ -46,6 +47,7 @@ class Library(Protocol):
         target: Target | None,
         limit: int,
         exclude: Collection[str] = ...,
+        scale: Scale = ...,
         timeout_s: float,
     ) -> list[EntryHit]:
         """Return memory entries, best first."""
@@ -59,6 +61,7 @@ class Library(Protocol):
         scope: Scope,
         session_id: str | None,
         limit: int,
+        scale: Scale = ...,
         timeout_s: float,
     ) -> list[TurnHit]:
         """Return conversation turns, best first."""
@@ -108,7 +111,7 @@ class Recall:
         self._library_breaker = library_breaker
         self._embed_breaker = embed_breaker
         self._settled = settled
-        self._floor = profile_for(embedder.name).similarity_floor
+        self._scale = profile_for(embedder.name).scale
         self._mutex = threading.Lock()
         self._vectors: OrderedDict[str, Vector] = OrderedDict()
 
@@ -134,6 +137,7 @@ class Recall:
                 target=target,
                 limit=limit,
                 exclude=exclude,
+                scale=self._scale,
                 timeout_s=deadline.left_s(),
             ),
         )
@@ -158,19 +162,10 @@ class Recall:
                 scope=scope,
                 session_id=session_id,
                 limit=limit,
+                scale=self._scale,
                 timeout_s=deadline.left_s(),
             ),
         )
-
-    def similarity(self, hit: EntryHit | TurnHit) -> float | None:
-        """Return how near *hit* is, in [0, 1] on the model's own scale.
-
-        0 is what two unrelated texts have, whatever the model; None where no vector
-        was compared.
-        """
-        if hit.similarity is None:
-            return None
-        return calibrated(hit.similarity, self._floor)
 
     def _search(
         self, missing: str | None, search: Callable[[], list[HitT]]

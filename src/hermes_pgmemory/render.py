@@ -7,7 +7,7 @@ where it comes from, and nothing tells the model to obey it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from hermes_pgmemory.models import EntryHit, Theme, TurnHit
@@ -16,8 +16,6 @@ from hermes_pgmemory.text import clip, defuse_fences
 MAX_NOTE_CHARS: Final = 1_000
 MAX_BLOCK_CHARS: Final = 6_000
 MAX_RESULT_CHARS: Final = 4_000
-
-Similarity = Callable[[EntryHit | TurnHit], float | None]
 
 
 def prompt_block(theme: Theme) -> str:
@@ -52,9 +50,7 @@ def ambient(hits: Sequence[EntryHit], theme: Theme) -> str:
     )
 
 
-def entries_json(
-    hits: Sequence[EntryHit], similarity: Similarity, degraded: str | None
-) -> str:
+def entries_json(hits: Sequence[EntryHit], degraded: str | None) -> str:
     """Return the answer of `recall_memory`."""
     return _answer(
         [
@@ -62,7 +58,7 @@ def entries_json(
                 "content": _result_text(hit.content),
                 "theme": hit.theme,
                 "target": hit.target,
-                "similarity": _rounded(similarity(hit)),
+                "relevance": _rounded(hit.relevance),
                 "created_at": hit.created_at.isoformat(timespec="seconds"),
                 "updated_at": hit.updated_at.isoformat(timespec="seconds"),
             }
@@ -72,9 +68,7 @@ def entries_json(
     )
 
 
-def turns_json(
-    hits: Sequence[TurnHit], similarity: Similarity, degraded: str | None
-) -> str:
+def turns_json(hits: Sequence[TurnHit], degraded: str | None) -> str:
     """Return the answer of `recall_conversation`."""
     return _answer(
         [
@@ -83,7 +77,7 @@ def turns_json(
                 "theme": hit.theme,
                 "role": hit.role,
                 "session_id": hit.session_id,
-                "similarity": _rounded(similarity(hit)),
+                "relevance": _rounded(hit.relevance),
                 "at": hit.at.isoformat(timespec="seconds"),
             }
             for hit in hits
@@ -108,5 +102,5 @@ def _result_text(content: str) -> str:
     return defuse_fences(clip(content, MAX_RESULT_CHARS))
 
 
-def _rounded(similarity: float | None) -> float | None:
-    return None if similarity is None else round(similarity, 3)
+def _rounded(share: float | None) -> float | None:
+    return None if share is None else round(share, 3)

@@ -37,7 +37,7 @@ def _memory(recall: Recall, wanted: tools.EntryRequest) -> str:
         limit=wanted.limit,
         deadline=Deadline(BUDGET_S),
     )
-    return render.entries_json(found.hits, recall.similarity, found.degraded)
+    return render.entries_json(found.hits, found.degraded)
 
 
 def _conversation(recall: Recall, wanted: tools.TurnRequest) -> str:
@@ -48,4 +48,4 @@ def _conversation(recall: Recall, wanted: tools.TurnRequest) -> str:
         limit=wanted.limit,
         deadline=Deadline(BUDGET_S),
     )
-    return render.turns_json(found.hits, recall.similarity, found.degraded)
+    return render.turns_json(found.hits, found.degraded)

@@ -1,13 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from hermes_pgmemory.embedding_models import (
     LOCAL_MODEL,
     PLAIN,
-    calibrated,
     profile_for,
 )
 
@@ -73,26 +70,4 @@ class TestPrefixes:
     def test_what_the_operator_leaves_alone_stays_the_models_own(self):
         profile = profile_for(LOCAL_MODEL, query_prefix="find: ")
         assert profile.document_prefix == "passage: "
-        assert profile.similarity_floor == 0.75
-
-
-class TestCalibration:
-    def test_unrelated_texts_are_at_zero_and_equal_ones_at_one(self):
-        assert calibrated(0.75, 0.75) == 0.0
-        assert calibrated(1.0, 0.75) == 1.0
-        assert calibrated(0.875, 0.75) == 0.5
-
-    def test_less_than_unrelated_is_still_zero(self):
-        assert calibrated(-1.0, 0.75) == 0.0
-
-    def test_without_a_floor_a_cosine_stays_itself(self):
-        assert calibrated(0.3, 0.0) == 0.3
-
-    @given(
-        st.floats(-1.001, 1.001),
-        st.floats(-1.001, 1.001),
-        st.floats(0.0, 0.99),
-    )
-    def test_it_stays_in_range_and_keeps_order(self, one, other, floor):
-        low, high = sorted((one, other))
-        assert 0.0 <= calibrated(low, floor) <= calibrated(high, floor) <= 1.0
+        assert profile.scale.floor == 0.75

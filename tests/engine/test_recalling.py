@@ -67,7 +67,7 @@ class TestThemes:
         (hit,) = recall(fleet["sales"], QUESTIONS["sales"])["results"]
         assert hit["theme"] == "sales"
         assert hit["target"] == "memory"
-        assert 0 < hit["similarity"] <= 1
+        assert 0 < hit["relevance"] <= 1
         assert hit["created_at"].startswith("20")
 
 

@@ -31,6 +31,9 @@ class TestSightings:
         memory.apply(seen(NOON), seen(NOON + HOUR), seen(NOON - HOUR))
         memory.apply(seen(NOON))
         assert memory.query(self.SPAN) == [("work", "theme", NOON - HOUR, NOON + HOUR)]
+        memory.apply(seen(NOON - 2 * HOUR))
+        (span,) = memory.query(self.SPAN)
+        assert span == ("work", "theme", NOON - 2 * HOUR, NOON + HOUR)
 
     def test_the_latest_knows_the_kind(self, memory):
         memory.apply(seen(NOON, AgentKind.WORKER))

@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from time import monotonic
 
@@ -86,7 +86,7 @@ class TestThreadsAndConnections:
         assert len(memory.query(OURS)) <= 2
         assert store.counts(timeout_s=5) == []
 
-    def test_a_server_that_takes_no_more_is_shared(self, store_on, dsn, new_role):
+    def test_a_full_server_is_shared(self, store_on, dsn, new_role, eventually):
         # Others may hold the rest: a connection given back serves the next caller.
         role = new_role()
         one = sql.SQL("ALTER ROLE {} CONNECTION LIMIT 1").format(sql.Identifier(role))
@@ -95,9 +95,12 @@ class TestThreadsAndConnections:
             conn.execute(one)
             conn.execute(grant.format(sql.Identifier(role)))
         store = store_on(make_conninfo(dsn, user=role))
-        with ThreadPoolExecutor(8) as pool:
-            done = pool.map(lambda _: store.counts(timeout_s=10), range(24))
-            assert list(done) == [[]] * 24
+        with ThreadPoolExecutor(1) as pool:
+            with store._database.transaction(10):
+                call = pool.submit(store.counts, timeout_s=10)
+                eventually(lambda: store._database._outage.failures > 0)
+                assert wait([call], timeout=0.3).not_done == {call}
+            assert call.result(10) == []
         with (
             store._database.transaction(5),
             pytest.raises(DatabaseUnavailable, match="too many connections for role"),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from urllib.parse import quote
 
 import pytest
@@ -53,6 +54,19 @@ class TestRedaction:
         )
         for trace in ("s3", "cret"):
             assert trace not in clean
+
+    def test_the_password_alone_is_known_however_it_is_encoded(self):
+        upper = quote(PASSWORD, safe="")
+        lower = re.sub(r"%..", lambda code: code[0].lower(), upper)
+        assert lower != upper
+        needless = "s3%20%63ret"
+        assert dsn.parse(f"postgresql://u:{upper}@db").redact(f"<{lower}>") == "<***>"
+        assert dsn.parse(f"postgresql://u:{lower}@db").redact(f"<{upper}>") == "<***>"
+        for text in (
+            f"postgres://u:{needless}@db",
+            f"postgres:///?password={needless}",
+        ):
+            assert dsn.parse(text).redact(f"<{needless}> <s3 cret>") == "<***> <***>"
 
     def test_leaves_the_rest_readable(self):
         target = dsn.parse("host=db user=hermes password=s3cret")

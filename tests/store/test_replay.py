@@ -117,8 +117,7 @@ def rows(dsn):
 
 
 def empty(dsn):
-    with psycopg.connect(dsn) as conn:
-        conn.execute(EMPTY)
+    psycopg.connect(dsn, autocommit=True).execute(EMPTY).connection.close()
 
 
 @on_one_database
@@ -274,6 +273,28 @@ class TestPositions:
             done = list(pool.map(lambda store: store.apply(batch, {}), stores))
         assert sorted(done) == [0, 0, 0, 42]
         assert len(memory.contents()) == 22
+
+    def test_are_locked_in_one_order_by_all(self, memory, dsn, eventually):
+        # Else two processes with the same themes could wait for each other.
+        a, b = Theme("a"), Theme("b")
+        memory.apply(memory.add("1", theme=b), memory.add("1", theme=a))
+        lock = (
+            "SELECT position FROM memory_journal_positions"
+            " WHERE agent_identity = %s FOR UPDATE NOWAIT"
+        )
+        waiting = (
+            "SELECT pid FROM pg_stat_activity"
+            " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
+        with psycopg.connect(dsn) as other, ThreadPoolExecutor(1) as pool:
+            other.execute(lock, ["b"])
+            batch = memory.accept(memory.add("2", theme=b), memory.add("2", theme=a))
+            call = pool.submit(memory.store.apply, batch, {})
+            eventually(lambda: memory.query(waiting))
+            with pytest.raises(psycopg.errors.LockNotAvailable):
+                memory.query(lock, "a")
+            other.rollback()
+            assert call.result(10) == 2
 
     def test_an_empty_batch_is_nothing(self, memory):
         assert memory.store.apply([], {}) == 0

@@ -57,8 +57,8 @@ class TestByWords:
         assert table.find(QUESTION) == ["Caroline began to research adoption agencies"]
 
     def test_a_rare_word_says_more_than_a_common_one(self, table):
-        table.put(*(f"the project meeting {n}" for n in range(20)), "the hedgehog 77")
-        assert table.find("the project hedgehog")[0] == "the hedgehog 77"
+        table.put(*(f"project meeting {n}" for n in range(20)), "hedgehog seen today")
+        assert table.find("project meeting hedgehog")[0] == "hedgehog seen today"
 
     def test_more_of_the_words_is_better(self, table):
         table.put("red", "red green", "red green blue", "none")
@@ -86,9 +86,9 @@ class TestByWords:
 
     def test_quoted_words_are_found(self, table):
         link = "https://example.com/it's?q='a'"
-        table.put("it's", "a\\b", "mail john@x.com", f"see {link}")
+        table.put("o'brien", "a\\b", "mail john@x.com", f"see {link}")
         assert table.find(link) == [f"see {link}"]
-        assert table.find("it's") == ["it's"]
+        assert table.find("o'brien") == ["o'brien"]
         assert table.find("a\\b") == ["a\\b"]
         assert table.find("'john@x.com'") == ["mail john@x.com"]
 
@@ -108,15 +108,16 @@ class TestByMeaning:
         )
 
     def test_ignores_the_vectors_of_other_models(self, table, memory):
-        table.put("old model", vectors=[[1, 0, 0]])
+        # More than are ranked, so that they would crowd the others out.
+        table.put(*(f"old {n}" for n in range(60)), vectors=[[1, 0, 0]] * 60)
         memory.query(
             "INSERT INTO memory_models (name, dimension) VALUES ('other', 3);"
             "UPDATE memory_settings SET value = '2' WHERE key = 'active_model_id'"
         )
         table.put("new model", vectors=[[0, 1, 0]])
         assert table.find("", vector=[1, 0, 0]) == ["new model"]
-        (hit,) = table.find_hits("old", vector=[1, 0, 0])[:1]
-        assert (hit.content, hit.similarity) == ("old model", None)
+        (hit,) = table.find_hits("old 7", vector=[1, 0, 0])[:1]
+        assert (hit.content, hit.similarity) == ("old 7", None)
 
     def test_refuses_a_vector_of_another_length(self, table):
         table.put("x", vectors=[[1, 0, 0]])

@@ -4,36 +4,43 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_pgmemory.ranking import min_max, mix
+from hermes_pgmemory.ranking import Scale, mix
 
-scores = st.dictionaries(st.integers(1, 30), st.floats(-1e6, 1e6), max_size=20)
+similarity = st.floats(-1.001, 1.001)
 legs = st.lists(
     st.dictionaries(st.integers(1, 30), st.floats(0, 1), max_size=20), max_size=3
 )
 
 
-class TestMinMax:
-    def test_stretches_over_the_whole_range(self):
-        assert min_max({1: 0.7, 2: 0.8, 3: 0.9}) == pytest.approx({1: 0, 2: 0.5, 3: 1})
+E5 = Scale(floor=0.75, ceiling=0.90)
 
-    def test_measures_from_a_given_low(self):
-        assert min_max({1: 2.0, 2: 4.0}, low=0.0) == {1: 0.5, 2: 1.0}
 
-    def test_gives_equal_scores_full_marks(self):
-        assert min_max({1: 0.3, 2: 0.3}) == {1: 1.0, 2: 1.0}
+class TestScale:
+    def test_without_rows_the_models_floor_is_the_baseline(self):
+        assert E5.baseline(None, 0) == 0.75
 
-    def test_of_nothing_is_nothing(self):
-        assert min_max({}) == {}
+    def test_many_rows_outweigh_the_floor_and_few_do_not(self):
+        assert E5.baseline(0.79, 1) == pytest.approx(0.758)
+        assert E5.baseline(0.79, 256) == pytest.approx(0.79, abs=1e-3)
 
-    @given(scores)
-    def test_keeps_the_order_and_stays_in_range(self, given_scores):
-        scaled = min_max(given_scores)
-        assert scaled.keys() == given_scores.keys()
-        assert all(0 <= score <= 1 for score in scaled.values())
-        for one in scaled:
-            for other in scaled:
-                if given_scores[one] > given_scores[other]:
-                    assert scaled[one] >= scaled[other]
+    def test_relevance_runs_from_the_baseline_to_the_ceiling(self):
+        assert E5.relevance(0.76, 0.76) == 0.0
+        assert E5.relevance(0.83, 0.76) == pytest.approx(0.5)
+        assert E5.relevance(0.90, 0.76) == pytest.approx(1.0)
+
+    def test_the_same_question_asked_of_nearer_texts_is_judged_by_them(self):
+        """A question that is near to everything makes nothing relevant."""
+        assert E5.relevance(0.82, 0.81) < 0.2 < E5.relevance(0.82, 0.76)
+
+    @given(
+        similarity, similarity, similarity, st.integers(0, 999), st.floats(0.0, 0.99)
+    )
+    def test_it_stays_in_range_and_keeps_order(self, one, other, mean, rows, floor):
+        scale = Scale(floor=floor, ceiling=1.0)
+        baseline = scale.baseline(mean, rows)
+        low, high = sorted((one, other))
+        assert 0 <= scale.relevance(low, baseline) <= scale.relevance(high, baseline)
+        assert scale.relevance(high, baseline) <= 1
 
 
 class TestMix:

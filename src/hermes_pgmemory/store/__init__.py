@@ -25,6 +25,7 @@ from hermes_pgmemory.models import (
     TurnHit,
     Vector,
 )
+from hermes_pgmemory.ranking import COSINE, Scale
 from hermes_pgmemory.store import dsn as dsns
 from hermes_pgmemory.store import failures, migrate, search, upkeep, writes
 from hermes_pgmemory.store.connection import BoundedConnection, Database
@@ -126,6 +127,7 @@ class Store:
         target: Target | None,
         limit: int,
         exclude: Collection[str] = (),
+        scale: Scale = COSINE,
         timeout_s: float,
     ) -> list[EntryHit]:
         """Return the *limit* best memory entries, best first; ties by id.
@@ -138,6 +140,7 @@ class Store:
             target: Of MEMORY.md or USER.md alone; None for both.
             limit: At least 1. Fewer come back only where no more match.
             exclude: Contents that the reader has before him already.
+            scale: What the active model's similarities mean.
             timeout_s: Seconds.
 
         Raises:
@@ -153,6 +156,7 @@ class Store:
                 target=target,
                 limit=limit,
                 exclude=exclude,
+                scale=scale,
             )
 
     def search_turns(
@@ -163,6 +167,7 @@ class Store:
         scope: Scope,
         session_id: str | None,
         limit: int,
+        scale: Scale = COSINE,
         timeout_s: float,
     ) -> list[TurnHit]:
         """Return the *limit* best conversation turns, best first; ties by id.
@@ -177,6 +182,7 @@ class Store:
                 scope=scope,
                 session_id=session_id,
                 limit=limit,
+                scale=scale,
             )
 
     @contextmanager

@@ -107,7 +107,7 @@ def pending(conn: psycopg.Connection[Any]) -> list[str]:
 
 
 def apply(
-    dsn: str, model: EmbeddingModel, *, text_search_config: str = "simple"
+    dsn: str, model: EmbeddingModel, *, text_search_config: str = "english"
 ) -> list[str]:
     """Bring the database at *dsn* up to date; return the versions applied.
 

@@ -19,6 +19,7 @@ from hermes_pgmemory.models import (
     TurnHit,
     Vector,
 )
+from hermes_pgmemory.ranking import Scale
 from hermes_pgmemory.store.queries import QUERIES
 from hermes_pgmemory.store.vectors import half
 
@@ -35,6 +36,7 @@ def search_entries(
     target: Target | None,
     limit: int,
     exclude: Collection[str],
+    scale: Scale,
 ) -> list[EntryHit]:
     """Return the *limit* best entries, best first."""
     parameters = {
@@ -53,11 +55,12 @@ def search_entries(
             target=Target(row["target"]),
             content=row["content"],
             similarity=row["similarity"],
+            relevance=row["relevance"],
             score=score,
             created_at=row["created_at"],
             updated_at=row["updated_at"],
         )
-        for row, score in _best(rows, limit)
+        for row, score in _best(rows, scale, limit)
     ]
 
 
@@ -69,6 +72,7 @@ def search_turns(
     scope: Scope,
     session_id: str | None,
     limit: int,
+    scale: Scale,
 ) -> list[TurnHit]:
     """Return the *limit* best turns, best first."""
     parameters = {**_question(text, vector, scope, limit), "session_id": session_id}
@@ -81,10 +85,11 @@ def search_turns(
             role=Role(row["role"]),
             content=row["content"],
             similarity=row["similarity"],
+            relevance=row["relevance"],
             score=score,
             at=row["ts"],
         )
-        for row, score in _best(rows, limit)
+        for row, score in _best(rows, scale, limit)
     ]
 
 
@@ -109,11 +114,21 @@ def _run(
         return cursor.execute(QUERIES[name], parameters).fetchall()
 
 
-def _best(rows: Sequence[DictRow], limit: int) -> list[tuple[DictRow, float]]:
-    """Fuse both signals of the candidates, half each; keep the *limit* best."""
+def _best(
+    rows: Sequence[DictRow], scale: Scale, limit: int
+) -> list[tuple[DictRow, float]]:
+    """Fuse both signals of the candidates, half each; keep the *limit* best.
+
+    Each row gets its relevance, where it has a vector.
+    """
     found = {row["id"]: row for row in rows}
-    near = {i: r["similarity"] for i, r in found.items() if r["similarity"] is not None}
-    spoken = {i: r["lexical"] for i, r in found.items() if r["lexical"] > 0}
-    # A row without any of the words is what a lexical score of 0 stands for.
-    legs = [ranking.min_max(near), ranking.min_max(spoken, low=0.0)]
-    return [(found[row], score) for row, score in ranking.mix(legs)[:limit]]
+    near: dict[int, float] = {}
+    for row in rows:
+        row["relevance"] = None
+        if row["similarity"] is not None:
+            baseline = scale.baseline(row["mean"], row["sample"])
+            row["relevance"] = scale.relevance(row["similarity"], baseline)
+            near[row["id"]] = row["relevance"]
+    spoken = {row["id"]: row["lexical"] for row in rows if row["lexical"] > 0}
+    ranked = ranking.mix([near, spoken])
+    return [(found[row], score) for row, score in ranked[:limit]]

@@ -33,21 +33,36 @@ words AS MATERIALIZED (
      ORDER BY positions[1]
      LIMIT 64
 ),
-matches AS (
-    SELECT agent_identity,
-           id,
-           ts_rank(tsv, query, 1) AS rank,
-           count(*) OVER (PARTITION BY lexeme) AS frequency
+matches AS MATERIALIZED (
+    SELECT lexeme, agent_identity, id
       FROM words
       JOIN visible ON tsv @@ query
 ),
+weights AS MATERIALIZED (
+    SELECT lexeme,
+           ln(1 + (SELECT count(*) FROM visible)
+                  / greatest(count(matches.id), 0.5)::float8) AS weight
+      FROM words
+      LEFT JOIN matches USING (lexeme)
+     GROUP BY lexeme
+),
+-- Which part of the question's words, by weight, a row holds: in (0, 1].
 spoken AS MATERIALIZED (
     SELECT agent_identity,
            id,
-           sum(rank * ln(1 + (SELECT count(*) FROM visible) / frequency::float8))
-               AS lexical
+           sum(weight) / (SELECT sum(weight) FROM weights) AS lexical
       FROM matches
+      JOIN weights USING (lexeme)
      GROUP BY agent_identity, id
+),
+-- What is near to this question without answering it: the mean over a sample.
+baseline AS (
+    SELECT avg(nullif(1 - (embedding <=> %(vector)b::halfvec), 'NaN')) AS mean,
+           count(embedding) AS sample
+      FROM (SELECT embedding
+              FROM visible
+             WHERE model_id = (SELECT model_id FROM active)
+             LIMIT 256) AS sampled
 ),
 candidates AS (
     SELECT agent_identity, id FROM nearest
@@ -59,7 +74,9 @@ candidates AS (
 -- Both signals of each candidate, however it was found.
 CASE WHEN model_id = (SELECT model_id FROM active)
      THEN nullif(1 - (embedding <=> %(vector)b::halfvec), 'NaN') END AS similarity,
-coalesce(lexical, 0) AS lexical
+coalesce(lexical, 0) AS lexical,
+(SELECT mean FROM baseline) AS mean,
+(SELECT sample FROM baseline) AS sample
 
 -- :name search_entries
 -- Candidates among memory entries, in no order.

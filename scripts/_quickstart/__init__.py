@@ -1,0 +1,1 @@
+"""What `scripts/quickstart` is made of; the tests on the real host use it too."""
