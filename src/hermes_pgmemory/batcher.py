@@ -81,6 +81,7 @@ class Batcher:
         self._embedder = embedder
         self._embed_breaker = embed_breaker
         self._policy = policy
+        self._outage = False
         self.bare = 0
         """How many rows that want a vector were stored without one."""
         self.may_embed: Callable[[], bool] = lambda: True
@@ -177,10 +178,20 @@ class Batcher:
         if not self.may_embed():
             return None
         try:
-            return self._request(texts)
+            vectors = self._request(texts)
         except (Unavailable, DimensionMismatch, ConfigError) as exc:
-            log.debug("%d texts go without vectors: %s", len(texts), exc)
+            self._note_outage(exc)
             return None
+        self._note_outage(None)
+        return vectors
+
+    def _note_outage(self, reason: Exception | None) -> None:
+        """Tell once that texts go without vectors, and once that they do no more."""
+        if reason is not None and not self._outage:
+            log.warning("texts are stored without vectors, for now: %s", reason)
+        elif reason is None and self._outage:
+            log.warning("texts are embedded again; the others are made good")
+        self._outage = reason is not None
 
     def _request(self, texts: Sequence[str]) -> Sequence[Vector | PgMemoryError]:
         with self._embed_breaker.guard():

@@ -233,14 +233,20 @@ def _lone_id(key: str, folded: str) -> Chat | None:
     return None
 
 
+_DATE: Final = re.compile(
+    r"(?<![0-9])(?:19|20)[0-9]{2}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])(?![0-9])"
+)
+
+
 def has_long_number(text: str) -> bool:
     """Tell whether *text* holds seven digits, of any script, with no letter between.
 
     Separators do not count, so that `+1 (555) 010-0123` is one number; neither do
-    field separators, nor marks that combine with a digit.
+    field separators, nor marks that combine with a digit. A date, as in
+    `report-2026-11-30`, is no number.
     """
     digits = 0
-    for char in text:
+    for char in _DATE.sub("date", text):
         if char.isdigit():
             digits += 1
             if digits == 7:

@@ -67,11 +67,9 @@ class TestApply:
         migrate.apply(empty, MODEL)
         with admin(empty) as conn:
             conn.execute("DELETE FROM memory_settings WHERE key <> 'subject_key'")
-        assert migrate.apply(empty, MODEL) == []
-        assert (facts(empty).model, facts(empty).text_search_config) == (
-            MODEL,
-            "simple",
-        )
+        assert migrate.apply(empty, MODEL, text_search_config="german") == []
+        settled = facts(empty)
+        assert (settled.model, settled.text_search_config) == (MODEL, "german")
 
     def test_is_all_or_nothing(self, empty):
         with admin(empty) as conn:

@@ -75,7 +75,7 @@ class TestAdd:
 class TestReplace:
     def test_gives_the_entry_new_content_and_keeps_its_birthday(self, memory):
         add = memory.add("editor: vim", metadata={"n": 1})
-        replace = memory.replace("vim", "editor: emacs", metadata={"n": 2})
+        replace = memory.replace("vim", "editor: nano", metadata={"n": 2})
         memory.apply(add, replace, vectors={0: [1, 0, 0], 1: [0, 1, 0]})
         assert memory.query(
             "SELECT content, created_at, updated_at, embedding::text, metadata,"
@@ -83,12 +83,12 @@ class TestReplace:
             " FROM memory_entries"
         ) == [
             (
-                "editor: emacs",
+                "editor: nano",
                 add.at,
                 replace.at,
                 "[0,1,0]",
                 {"n": 2},
-                "'editor':1 'emacs':2",
+                "'editor':1 'nano':2",
                 True,
             )
         ]

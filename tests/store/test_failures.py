@@ -36,15 +36,22 @@ class TestReachingTheDatabase:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         told = failure(store_on(f"host=127.0.0.1 port={port} dbname=m user=u"))
-        assert told == f"connection refused at host 127.0.0.1 port {port}"
+        assert told == (
+            f"no database: connection refused at host 127.0.0.1 port {port}"
+            " (see plugins.pgvector.dsn)"
+        )
 
     def test_two_closed_ports(self, store_on):
         told = failure(store_on("postgresql://u@127.0.0.1:1,127.0.0.1:2/m"))
-        assert told.startswith("connection refused at host 127.0.0.1 port 2")
+        assert told.startswith(
+            "no database: connection refused at host 127.0.0.1 port 2"
+        )
 
     def test_a_missing_socket(self, store_on, tmp_path):
         told = failure(store_on(f"host={tmp_path} dbname=m user=u"))
-        assert told.startswith(f"no such file or directory at socket {tmp_path}")
+        assert told.startswith(
+            f"no database: no such file or directory at socket {tmp_path}"
+        )
 
     def test_an_unknown_host(self, store_on):
         told = failure(store_on("host=nowhere.invalid dbname=m user=u"))
@@ -52,11 +59,11 @@ class TestReachingTheDatabase:
 
     def test_a_missing_database(self, store_on, server):
         told = failure(store_on(make_conninfo(server, dbname="nowhere")))
-        assert told.startswith('database "nowhere" does not exist at ')
+        assert told.startswith('no database: database "nowhere" does not exist at ')
 
     def test_a_missing_role(self, store_on, server):
         told = failure(store_on(make_conninfo(server, user="nobody_at_all")))
-        assert told.startswith('role "nobody_at_all" does not exist at ')
+        assert told.startswith('no database: role "nobody_at_all" does not exist at ')
 
     @pytest.mark.skipif("PG_TEST_DSN" in os.environ, reason="needs its own pg_hba.conf")
     def test_a_wrong_password(self, store_on, server, caplog):
@@ -67,7 +74,8 @@ class TestReachingTheDatabase:
         given = {"user": "pgmemory_locked_out", "password": PASSWORD}
         told = failure(store_on(make_conninfo(server, **given)))
         assert told.startswith(
-            'password authentication failed for user "pgmemory_locked_out" at '
+            "no database: password authentication failed for user"
+            ' "pgmemory_locked_out" at '
         )
         for word in (PASSWORD, "cret"):
             assert word not in caplog.text
@@ -122,10 +130,11 @@ class TestSchema:
 
 
 class TestVerify:
-    def test_tells_the_facts(self, store):
-        facts = store.verify(timeout_s=5)
+    def test_tells_the_facts(self, memory):
+        facts = memory.store.verify(timeout_s=5)
         assert (facts.model.name, facts.model.dimension) == ("test", 3)
-        assert facts.text_search_config == "simple"
+        setting = "SELECT value FROM memory_settings WHERE key = 'text_search_config'"
+        assert [facts.text_search_config] == memory.query(setting)
         assert len(bytes.fromhex(facts.subject_key)) == 32
         assert facts.server_version >= migrate.OLDEST_SERVER
         assert facts.extension_version.startswith("0.")

@@ -135,7 +135,7 @@ DIRECT = [
     full_width("15550100123"),
     "1\u200b5\u200b5\u200b5\u200b0\u200b1\u200b0\u200b0",
     "12345",
-    "run-2026-01-15",
+    "run-2026-13-15",
     "ann@example.org",
     "team:ann@example.org",
     "@ann",
