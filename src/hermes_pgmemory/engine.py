@@ -13,6 +13,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterable
+from contextlib import closing
 from datetime import UTC, datetime
 from typing import Final
 
@@ -212,10 +213,14 @@ class Engine:
         finally:
             self._settled.set()
         self._library_breaker.reset()
-        for journal in orphans(self.paths.journal, quota_bytes=self._quota):
-            log.info("taking over %d writes of a dead process", journal.depth)
-            while self._batcher.drain_once(journal):
-                pass
+        left = orphans(
+            self.paths.journal, quota_bytes=self._quota, give_up=self._closing
+        )
+        with closing(left):
+            for journal in left:
+                log.info("taking over %d writes of a dead process", journal.depth)
+                while self._batcher.drain_once(journal):
+                    pass
 
     def _look_at_database(self) -> None:
         if self.server is not None:

@@ -69,13 +69,18 @@ class Writer:
         self._wake.set()
 
     def flush(self, *, timeout_s: float) -> bool:
-        """Wait until the journal has run empty; False when time runs out first."""
+        """Wait until this journal, and what *before* takes over, have run empty.
+
+        False when time runs out first, or an outage stands in the way.
+        """
         deadline = time.monotonic() + timeout_s
         self.wake()
         while self.outage is None and time.monotonic() < deadline:
             if self._idle.wait(min(0.05, max(0.0, deadline - time.monotonic()))):
-                return self._journal.depth == 0
-        return self._journal.depth == 0
+                if not self._journal.depth:
+                    return True
+                self.wake()
+        return False
 
     def stop(self, *, timeout_s: float, then: Callable[[], None]) -> None:
         """End the thread after its current batch, and run *then* once it ended.

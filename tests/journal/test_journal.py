@@ -68,15 +68,17 @@ class TestQueue:
         (second,) = journal.pending(1)
         assert second.position > first.position
 
-    def test_survives_closing_and_claiming_again(self, folder):
+    def test_survives_closing_and_stays_apart_from_the_next(self, folder):
         first = Journal.claim(folder, quota_bytes=QUOTA)
         first.append(["kept"])
         first.close()
         second = Journal.claim(folder, quota_bytes=QUOTA)
         second.append(["new"])
-        assert texts(second) == ["kept", "new"]
-        kept, new = second.pending(2)
-        assert kept.epoch != new.epoch == second.epoch
+        assert texts(second) == ["new"]
+        for orphan in orphans(folder, quota_bytes=QUOTA):
+            (kept,) = orphan.pending(2)
+            assert kept.text == "kept"
+            assert kept.epoch == first.epoch != second.epoch
         second.close()
 
     def test_takes_several_writes_or_none(self, folder):
@@ -101,6 +103,19 @@ class TestQueue:
         journal.bury(record, "refused")
         assert inspect(folder).dead_letters == 1
         assert journal.depth == 0
+
+    def test_buried_writes_are_counted_no_more(self, folder):
+        journal = Journal.claim(folder, quota_bytes=100)
+        journal.append(["x" * 40])
+        journal.append(["y" * 40])
+        records = journal.pending(2)
+        journal.bury(records[0], "refused")
+        journal.acknowledge(records)
+        assert journal.depth == 0
+        journal.append(["z" * 90])
+        with pytest.raises(JournalUnavailable):
+            journal.append(["z" * 40])
+        journal.close()
 
     def test_takes_any_text(self, journal):
         text = '{"content":"\\ud83c quotes \' % \\u0000"}' + "ü" * 70_000
@@ -164,11 +179,19 @@ class TestDisk:
         with pytest.raises(JournalUnavailable, match="file/journal"):
             Journal.claim(tmp_path / "file" / "journal", quota_bytes=QUOTA)
 
-    def test_a_file_that_is_no_database_is_reported(self, folder):
-        folder.mkdir()
+    def test_a_damaged_journal_is_told_of_and_holds_up_no_other(
+        self, journal, folder, caplog
+    ):
+        dead = Journal.claim(folder, quota_bytes=QUOTA)
+        dead.append(["left behind"])
+        dead.close()
         (folder / "broken.sqlite3").write_bytes(b"no database " * 500)
-        with pytest.raises(JournalUnavailable, match="cannot open"):
-            Journal.claim(folder, quota_bytes=QUOTA)
+        (folder / "0-broken.sqlite3").write_bytes(b"no database " * 500)
+        living = Journal.claim(folder, quota_bytes=QUOTA)
+        living.close()
+        left = [texts(orphan) for orphan in orphans(folder, quota_bytes=QUOTA)]
+        assert left == [["left behind"]]
+        assert "broken.sqlite3 is left alone: cannot open" in caplog.text
 
 
 class TestOwnership:
@@ -193,9 +216,7 @@ class TestOwnership:
         accepted = max([accepted, *map(int, writer.stdout.read().split())])
         writer.stdout.close()
         writer.wait()
-        journal = Journal.claim(folder, quota_bytes=QUOTA)
-        kept = texts(journal)
-        journal.close()
+        (kept,) = map(texts, orphans(folder, quota_bytes=QUOTA))
         assert kept[: accepted + 1] == [f"write {n}" for n in range(accepted + 1)]
         assert len(kept) <= accepted + 2  # one may be accepted and not yet printed
 
@@ -212,6 +233,65 @@ class TestOwnership:
             orphan.acknowledge(orphan.pending(10))
         assert inspect(folder).slots == 1
         assert journal.depth == 0
+
+    def test_orphans_come_in_the_order_in_which_their_processes_started(
+        self, journal, folder
+    ):
+        first = Journal.claim(folder, quota_bytes=QUOTA)
+        second = Journal.claim(folder, quota_bytes=QUOTA)
+        second.append(["of the second"])
+        first.append(["of the first"])
+        first.close()
+        second.close()
+        third = Journal.claim(folder, quota_bytes=QUOTA)
+        third.append(["of the third"])
+        third.close()
+        left = [texts(orphan) for orphan in orphans(folder, quota_bytes=QUOTA)]
+        assert left == [["of the first"], ["of the second"], ["of the third"]]
+
+    def test_a_free_slot_is_used_again_unless_writes_lie_behind_it(self, folder):
+        first = Journal.claim(folder, quota_bytes=QUOTA)
+        second = Journal.claim(folder, quota_bytes=QUOTA)
+        second.append(["waits"])
+        first.close()
+        second.close()
+        third = Journal.claim(folder, quota_bytes=QUOTA)
+        assert texts(third) == []
+        assert inspect(folder).slots == 3
+        third.close()
+        Journal.claim(folder, quota_bytes=QUOTA).close()
+        assert inspect(folder).slots == 3
+
+    def test_one_process_at_a_time_takes_orphans_over(self, journal, folder):
+        for text in ("older", "newer"):
+            dead = Journal.claim(folder, quota_bytes=QUOTA)
+            dead.append([text])
+            dead.close()
+        give_up = threading.Event()
+        at_it = orphans(folder, quota_bytes=QUOTA)
+        older = next(at_it)
+        give_up.set()
+        with pytest.raises(JournalUnavailable, match="another process"):
+            next(orphans(folder, quota_bytes=QUOTA, give_up=give_up))
+        older.acknowledge(older.pending(10))
+        assert texts(next(at_it)) == ["newer"]
+        at_it.close()
+        left = [texts(orphan) for orphan in orphans(folder, quota_bytes=QUOTA)]
+        assert left == [["newer"]]
+
+    def test_a_child_forked_meanwhile_does_not_hold_them_back(self, journal, folder):
+        dead = Journal.claim(folder, quota_bytes=QUOTA)
+        dead.append(["left behind"])
+        dead.close()
+        at_it = orphans(folder, quota_bytes=QUOTA)
+        next(at_it)
+        child = multiprocessing.get_context("fork").Process(target=signal.pause)
+        child.start()
+        at_it.close()
+        left = [texts(orphan) for orphan in orphans(folder, quota_bytes=QUOTA)]
+        child.kill()
+        child.join()
+        assert left == [["left behind"]]
 
     def test_an_orphan_with_dead_letters_is_kept_for_inspection(self, journal, folder):
         dead = Journal.claim(folder, quota_bytes=QUOTA)
@@ -282,6 +362,5 @@ def test_the_lock_does_not_outlive_a_killed_holder(folder):
     assert holder.pid is not None
     os.kill(holder.pid, signal.SIGKILL)
     holder.join()
-    journal = Journal.claim(folder, quota_bytes=QUOTA)
-    journal.close()
-    assert inspect(folder).slots == 1
+    assert list(orphans(folder, quota_bytes=QUOTA)) == []
+    assert inspect(folder).slots == 0

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import sqlite3
 import threading
 import time
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -14,11 +16,14 @@ from uuid import uuid4
 
 from hermes_pgmemory.errors import JournalUnavailable
 from hermes_pgmemory.journal.slots import (
+    adoption,
     explained,
     lock_path,
+    next_slot,
     open_slot,
     slots_of,
     try_lock,
+    unlock,
 )
 
 _SCHEMA: Final = """
@@ -51,6 +56,8 @@ _START_OVER: Final = "PRAGMA wal_checkpoint(RESTART)"
 _LONG_WAL_PAGES: Final = 4096
 """16 MB of log at SQLite's page size of 4 kB."""
 
+log = logging.getLogger("hermes_pgmemory")
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
@@ -81,17 +88,25 @@ class Journal:
 
     @classmethod
     def claim(cls, folder: Path, *, quota_bytes: int) -> Journal:
-        """Take over a slot nobody holds, or make a new one.
+        """Take a slot of this process's own, which holds nothing yet.
+
+        What earlier processes left stays with them, in the order in which they
+        started (see `orphans`): one slot could hold the older writes of one theme
+        and the newer ones of another, and no order would do for both.
 
         Raises:
             JournalUnavailable: *folder* cannot be made or written.
         """
         with explained("open", folder):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for slot in slots_of(folder):
-                if (lock := try_lock(slot)) is not None:
-                    return cls(slot, lock, quota_bytes=quota_bytes)
-            slot = folder / f"{uuid4()}.sqlite3"
+            # Only the last one, lest our writes come before those of another.
+            for slot in slots_of(folder)[-1:]:
+                if _is_empty(slot) and (lock := try_lock(slot)) is not None:
+                    journal = cls(slot, lock, quota_bytes=quota_bytes)
+                    if not journal.depth:
+                        return journal
+                    journal.close()
+            slot = next_slot(folder)
             lock = try_lock(slot)
             if lock is None:  # a name nobody else can know
                 raise JournalUnavailable(f"cannot lock a new journal in {folder}")
@@ -150,9 +165,12 @@ class Journal:
             return
         with self._mutex, explained("write", self._slot.parent):
             cursor = self._hook.execute(_ACKNOWLEDGE, (done[-1].position,))
-            self._count = max(0, self._count - cursor.rowcount)
-            self._bytes -= sum(len(record.text) for record in done)
             self._dirty = True
+            if cursor.rowcount == len(done):
+                self._count -= len(done)
+                self._bytes -= sum(len(record.text) for record in done)
+            else:  # some were buried, and are counted no more
+                self._count, self._bytes = self._hook.execute(_SIZE).fetchone()
 
     def bury(self, record: Record, reason: str) -> None:
         """Move one write the database will never take to the dead letters."""
@@ -197,7 +215,7 @@ class Journal:
         with self._mutex:
             self._keeper.close()
             self._hook.close()
-            os.close(self._lock_fd)
+            unlock(self._lock_fd)
 
     def retire(self) -> None:
         """Close an emptied slot and remove its files."""
@@ -207,7 +225,7 @@ class Journal:
             for suffix in ("", "-wal", "-shm"):
                 self._slot.with_name(self._slot.name + suffix).unlink(missing_ok=True)
             lock_path(self._slot).unlink(missing_ok=True)
-            os.close(self._lock_fd)
+            unlock(self._lock_fd)
 
     def abandon(self) -> None:
         """Let go of the slot in a forked child: it belongs to the parent.
@@ -225,22 +243,43 @@ class Journal:
             return bool(self._hook.execute(_DEAD).fetchone()[0])
 
 
-def orphans(folder: Path, *, quota_bytes: int) -> Iterator[Journal]:
+def orphans(
+    folder: Path, *, quota_bytes: int, give_up: threading.Event | None = None
+) -> Generator[Journal]:
     """Yield the slots of dead processes that hold writes; the caller drains them.
 
-    Each is claimed when yielded and given back afterwards; an emptied one without
-    dead letters is removed.
+    They come in the order in which those processes started, and to one caller at a
+    time, others wait: the order of a theme's writes must survive. Each is claimed
+    when yielded and given back afterwards; an emptied one without dead letters is
+    removed. A damaged one is warned about and left alone.
+
+    Raises:
+        JournalUnavailable: *give_up* was set while another process was at it.
     """
-    for slot in slots_of(folder):
-        lock = try_lock(slot)
-        if lock is None:
-            continue
-        journal = Journal(slot, lock, quota_bytes=quota_bytes)
-        try:
-            if journal.depth:
-                yield journal
-        finally:
-            if journal.depth or journal.has_dead_letters:
-                journal.close()
-            else:
-                journal.retire()
+    with adoption(folder, give_up or threading.Event()):
+        for slot in slots_of(folder):
+            if (lock := try_lock(slot)) is None:
+                continue
+            try:
+                journal = Journal(slot, lock, quota_bytes=quota_bytes)
+            except JournalUnavailable as exc:
+                unlock(lock)
+                log.warning("%s is left alone: %s", slot.name, exc)
+                continue
+            try:
+                if journal.depth:
+                    yield journal
+            finally:
+                if journal.depth or journal.has_dead_letters:
+                    journal.close()
+                else:
+                    journal.retire()
+
+
+def _is_empty(slot: Path) -> bool:
+    """Look without locking: a slot that holds writes must stay free to be adopted."""
+    try:
+        with closing(sqlite3.connect(f"file:{slot}?mode=ro", uri=True)) as connection:
+            return connection.execute(_SIZE).fetchone()[0] == 0
+    except sqlite3.Error:
+        return False

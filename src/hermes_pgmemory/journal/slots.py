@@ -1,7 +1,8 @@
 """Slots: the files of a journal's folder, and who holds them.
 
 A slot is an SQLite file with a lock file beside it. The lock is the kernel's and dies
-with its holder, however it dies.
+with its holder, however it dies. Slots are numbered in the order in which the
+processes that wrote to them started: clocks jump.
 """
 
 from __future__ import annotations
@@ -9,16 +10,63 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
+from uuid import uuid4
 
 from hermes_pgmemory.errors import JournalUnavailable
 
+_ADOPTION: Final = "adoption.lock"
+_LOOK_S: Final = 0.05
+
 
 def slots_of(folder: Path) -> list[Path]:
-    """Return the slots of *folder*, in a fixed order."""
+    """Return the slots of *folder*, those of earlier processes first."""
     return sorted(folder.glob("*.sqlite3"))
+
+
+def next_slot(folder: Path) -> Path:
+    """Return a new slot's path, behind all others; nobody else can know its name."""
+    numbers = [slot.name.partition("-")[0] for slot in slots_of(folder)]
+    last = max((int(number) for number in numbers if number.isdecimal()), default=0)
+    return folder / f"{last + 1:010}-{uuid4()}.sqlite3"
+
+
+@contextmanager
+def adoption(folder: Path, give_up: threading.Event) -> Generator[None]:
+    """Be the only process that takes over slots of *folder*; wait for that.
+
+    Raises:
+        JournalUnavailable: *give_up* was set meanwhile.
+    """
+    with explained("open", folder):
+        fd = os.open(folder / _ADOPTION, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        while not _flock(fd):
+            if give_up.wait(_LOOK_S):
+                raise JournalUnavailable(
+                    "another process still stores what earlier ones left"
+                )
+        yield
+    finally:
+        unlock(fd)
+
+
+def unlock(fd: int) -> None:
+    """Give a lock back, also where a forked child still holds the descriptor."""
+    fcntl.flock(fd, fcntl.LOCK_UN)
+    os.close(fd)
+
+
+def _flock(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def lock_path(slot: Path) -> Path:
@@ -31,12 +79,11 @@ def try_lock(slot: Path) -> int | None:
     path = lock_path(slot)
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         # A slot can be retired between our open and our lock: then we hold the
         # lock of a file that has no name any more.
-        if os.fstat(fd).st_ino == os.stat(path).st_ino:  # noqa: PTH116
+        if _flock(fd) and os.fstat(fd).st_ino == os.stat(path).st_ino:  # noqa: PTH116
             return fd
-    except (BlockingIOError, FileNotFoundError):
+    except FileNotFoundError:
         pass
     os.close(fd)
     return None
@@ -47,10 +94,14 @@ def open_slot(slot: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(
         slot, timeout=2.0, isolation_level=None, check_same_thread=False
     )
-    os.chmod(slot, 0o600)  # noqa: PTH101 - SQLite gives its mode to -wal and -shm
-    connection.execute("PRAGMA journal_mode = WAL").fetchall()
-    connection.execute("PRAGMA synchronous = NORMAL")
-    connection.execute("PRAGMA wal_autocheckpoint = 0")
+    try:
+        os.chmod(slot, 0o600)  # noqa: PTH101 - SQLite gives its mode to -wal and -shm
+        connection.execute("PRAGMA journal_mode = WAL").fetchall()
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
+    except (sqlite3.Error, OSError):
+        connection.close()
+        raise
     return connection
 
 

@@ -1,0 +1,1 @@
+"""Rounds of real processes, real faults, and one count of what became of it."""
