@@ -21,8 +21,9 @@ from hermes_pgmemory._host import MemoryProvider, recall_status
 from hermes_pgmemory.boundary import fail_soft
 from hermes_pgmemory.config import host_schema
 from hermes_pgmemory.engine import Engine
+from hermes_pgmemory.errors import JournalUnavailable
 from hermes_pgmemory.metrics import RECALL_SECONDS
-from hermes_pgmemory.models import EntryHit
+from hermes_pgmemory.models import EntryHit, Write
 from hermes_pgmemory.paths import PROVIDER, HomePaths
 from hermes_pgmemory.recall import Deadline
 from hermes_pgmemory.session import Session
@@ -117,8 +118,10 @@ class PgvectorProvider(MemoryProvider):
         engine = self._share(session)
         room = session.room(engine.turns, session_id)
         now = datetime.now(UTC)
-        engine.submit(
-            capture.turn(user_content, assistant_content, messages, room=room, at=now)
+        self._keep(
+            engine,
+            room,
+            capture.turn(user_content, assistant_content, messages, room=room, at=now),
         )
 
     @fail_soft(None)
@@ -130,7 +133,7 @@ class PgvectorProvider(MemoryProvider):
         engine = self._share(session)
         room = session.room(engine.turns)
         now = datetime.now(UTC)
-        engine.submit(capture.transcript(messages or (), room=room, at=now))
+        self._keep(engine, room, capture.transcript(messages or (), room=room, at=now))
 
     @fail_soft(None)
     def on_delegation(
@@ -260,6 +263,13 @@ class PgvectorProvider(MemoryProvider):
             self._session = session
             if session.may_write:
                 engine.see_agent(session.speaker.theme, session.kind)
+
+    def _keep(self, engine: Engine, room: capture.Room, turns: Sequence[Write]) -> None:
+        try:
+            engine.submit(turns)
+        except JournalUnavailable:
+            engine.turns.refused(room.speaker, room.session_id)
+            raise
 
     def _writing(self) -> Session | None:
         session = self._session

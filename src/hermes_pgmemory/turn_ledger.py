@@ -74,6 +74,14 @@ class TurnLedger:
         with self._mutex:
             return self._keep(self._session(speaker, session_id), key, ordinal)
 
+    def refused(self, speaker: Speaker, session_id: str) -> None:
+        """Offer a session's turns again: the journal did not take the last ones.
+
+        Those it took before are told with the same ordinals, and stay one row.
+        """
+        with self._mutex:
+            self._session(speaker, session_id).kept.clear()
+
     def settle(self, speaker: Speaker, session_id: str) -> None:
         """Count what was retold as spoken: its own telling will not come any more.
 

@@ -269,6 +269,14 @@ class TestTellings:
         (write,) = capture.transcript([message], room=room(), at=NOW)
         assert write.at.year in (1970, 2026)
 
+    def test_what_the_journal_refused_is_offered_again(self):
+        where = room()
+        history = said(QUESTION)
+        turn(QUESTION, REPLY, history, where=where)
+        where.ledger.refused(SPEAKER, "s1")
+        again = capture.transcript(history, room=where, at=NOW)
+        assert ordinals(again) == [(Role.USER, 1), (Role.ASSISTANT, 1)]
+
     def test_forgets_the_sessions_longest_unheard_of(self):
         ledger = TurnLedger(sessions=2)
         for name in ("s1", "s2", "s3"):
