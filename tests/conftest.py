@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -80,7 +81,13 @@ def _server_user() -> str:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Give the whole run one local model of its own; the user's is left alone."""
+    """Give the whole run one local model of its own; the user's is left alone.
+
+    Whoever runs this in the background made it, and so what it starts, deaf to
+    Ctrl-C and to a terminal that closes; some tests send just these.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     if RUNTIME_DIR_VARIABLE not in os.environ:
         folder = tempfile.mkdtemp(prefix="pgm-", dir="/tmp")
         os.environ[RUNTIME_DIR_VARIABLE] = folder

@@ -84,6 +84,8 @@ class Batcher:
         self._outage = False
         self.bare = 0
         """How many rows that want a vector were stored without one."""
+        self.when_misfit: Callable[[DimensionMismatch], None] = lambda _: None
+        """Told that the database does not take the model's vectors."""
         self.may_embed: Callable[[], bool] = lambda: True
         """Asked before each batch: do the database's vectors fit the model?"""
 
@@ -131,6 +133,8 @@ class Batcher:
         except DimensionMismatch as exc:
             # Another model has been made the database's own since we looked.
             log.warning("storing %d rows without vectors: %s", len(vectors), exc)
+            self.bare += len(vectors)
+            self.when_misfit(exc)
             self._store_or_bury(journal, batch, {})
         except UnstorableWrite as exc:
             if len(batch) == 1:

@@ -97,7 +97,7 @@ class Settings(BaseModel):
     """Scope of a recall tool called without one: current, all, or a theme."""
 
     write_queue_maxsize: Annotated[int, Field(ge=1, le=100_000)] = 256
-    """Writes held in memory at once; the journal on disk holds the rest."""
+    """Writes stored in one batch, 64 at most; the journal on disk holds the rest."""
 
     journal_quota_mb: Annotated[int, Field(ge=1, le=1_000_000)] = 512
     """Megabytes the journal may take during an outage; then writes are refused."""
@@ -133,7 +133,7 @@ class Settings(BaseModel):
     """Age at which `prune` suggests deleting turns; 0 is never."""
 
     text_search_config: Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_]*$")] = "english"
-    """PostgreSQL text search configuration for new rows."""
+    """PostgreSQL text search configuration; set once, by the first `migrate`."""
 
 
 @dataclass(frozen=True, slots=True)

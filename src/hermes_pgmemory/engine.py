@@ -27,6 +27,7 @@ from hermes_pgmemory.embed.unusable import UnusableEmbedder
 from hermes_pgmemory.embedded import EmbeddedServer
 from hermes_pgmemory.errors import (
     ConfigError,
+    DimensionMismatch,
     JournalUnavailable,
     ModelMismatch,
     SchemaError,
@@ -36,6 +37,7 @@ from hermes_pgmemory.journal import Journal, orphans
 from hermes_pgmemory.metrics import JOURNAL_WRITES, WRITES
 from hermes_pgmemory.models import AgentKind, SeeAgent, Theme, Write
 from hermes_pgmemory.paths import HomePaths
+from hermes_pgmemory.private_notes import PrivateNotes
 from hermes_pgmemory.recall import Recall
 from hermes_pgmemory.store import DatabaseFacts, Store
 from hermes_pgmemory.store.unusable import UnusableStore
@@ -43,7 +45,8 @@ from hermes_pgmemory.subjects import STAND_IN, known_key, remember_key
 from hermes_pgmemory.turn_ledger import TurnLedger
 from hermes_pgmemory.writer import Writer
 
-SHUTDOWN_S: Final = 4.0
+ADOPT_EVERY_S: Final = 60.0
+SHUTDOWN_S: Final = 3.0
 """Seconds the last provider's shutdown may drain; the host allows 5."""
 FIRST_MEETING_S: Final = 5.0
 SYNC_EVERY_S: Final = 1.0
@@ -89,6 +92,7 @@ class Engine:
             ),
         )
         self._batcher.may_embed = lambda: self._why_no_vectors is None
+        self._batcher.when_misfit = self._note_misfit
         self.writer = Writer(self._journal, self._batcher, before=self._prepare)
         self.writer.when_idle = self._when_idle
         self.recall = Recall(
@@ -99,8 +103,10 @@ class Engine:
             settled=self._wait_until_settled,
         )
         self._mutex = threading.Lock()
-        self._files = FileImport(paths.memories, self._store)
+        self.private_notes = PrivateNotes(paths.state)
+        self._files = FileImport(paths.memories, self._store, self.private_notes)
         self._healer = Healer(self._store, self._batcher)
+        self._adopted_at = 0.0
         self._prompts: OrderedDict[tuple[str, str], frozenset[str]] = OrderedDict()
         self._seen: dict[Theme, float] = {}
         self._unsynced = threading.Event()
@@ -170,8 +176,8 @@ class Engine:
 
     # -- life ----------------------------------------------------------------
 
-    def start(self, *, import_for: Theme | None) -> None:
-        """Start the threads, once; import the memory files for theme *import_for*."""
+    def start(self) -> None:
+        """Start the threads; a second call does nothing."""
         with self._mutex:
             if self._keeper is None:
                 self._keeper = threading.Thread(
@@ -179,7 +185,10 @@ class Engine:
                 )
                 self._keeper.start()
                 self.writer.start()
-        if import_for is not None and self._files.wanted_for(import_for):
+
+    def import_files(self, theme: Theme) -> None:
+        """Import MEMORY.md and USER.md for *theme*, in the background, if changed."""
+        if self._files.wanted_for(theme):
             self.writer.wake()
 
     def close(self, *, timeout_s: float = SHUTDOWN_S) -> None:
@@ -213,13 +222,18 @@ class Engine:
         finally:
             self._settled.set()
         self._library_breaker.reset()
+        self._adopt()
+
+    def _adopt(self) -> None:
+        """Store what dead processes of this home left, oldest first."""
+        self._adopted_at = time.monotonic()
         left = orphans(
             self.paths.journal, quota_bytes=self._quota, give_up=self._closing
         )
         with closing(left):
             for journal in left:
                 log.info("taking over %d writes of a dead process", journal.depth)
-                while self._batcher.drain_once(journal):
+                while not self._closing.is_set() and self._batcher.drain_once(journal):
                     pass
 
     def _look_at_database(self) -> None:
@@ -230,6 +244,9 @@ class Engine:
         facts = self._store.verify(timeout_s=VERIFY_TIMEOUT_S)
         remember_key(self.paths, facts.subject_key)
         self._why_no_vectors = self._compare_models(facts)
+
+    def _note_misfit(self, mismatch: DimensionMismatch) -> None:
+        self._why_no_vectors = str(mismatch)
 
     def _wait_until_settled(self, seconds: float) -> str | None:
         self._settled.wait(seconds)
@@ -253,8 +270,12 @@ class Engine:
         JOURNAL_WRITES.set(self._journal.depth)
         if self._closing.is_set():
             return None
-        waits = [self._files.run(self.submit), self._healer.run()]
-        return min((wait for wait in waits if wait is not None), default=None)
+        if time.monotonic() - self._adopted_at >= ADOPT_EVERY_S:
+            self._adopt()
+        waits = [self._files.run(self.submit)]
+        if self.settings.embed_on_write:
+            waits.append(self._healer.run())
+        return min((wait for wait in waits if wait is not None), default=ADOPT_EVERY_S)
 
     def _keep(self) -> None:
         """Put the journal on the disk, at most every `SYNC_EVERY_S`."""

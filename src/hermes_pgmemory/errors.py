@@ -75,7 +75,7 @@ class DimensionMismatch(Rejected):
         self.got = got
         super().__init__(
             f"the model returned {got} dimensions, the database holds {expected}: "
-            "set plugins.pgvector.embed_model back, or move the database over"
+            "set plugins.pgvector.embed_model back"
         )
 
 
@@ -88,8 +88,8 @@ class ModelMismatch(Rejected):
         self.configured = configured
         super().__init__(
             f"the database's vectors come from {database}, the configuration says "
-            f"{configured}: set plugins.pgvector.embed_model to {database}, or move "
-            "the database over; until then recall uses full text only"
+            f"{configured}: set plugins.pgvector.embed_model to {database}; until then "
+            "rows go without vectors, and recall uses words only"
         )
 
 

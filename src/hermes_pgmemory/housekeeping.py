@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from hermes_pgmemory import memory_files
 from hermes_pgmemory.batcher import Batcher
-from hermes_pgmemory.errors import PgMemoryError
-from hermes_pgmemory.models import Target, Theme, Write
+from hermes_pgmemory.errors import (
+    DimensionMismatch,
+    PgMemoryError,
+    UnstorableWrite,
+)
+from hermes_pgmemory.models import Target, Theme, Vector, Write
+from hermes_pgmemory.private_notes import PrivateNotes
 from hermes_pgmemory.store import Store, Table, Unembedded
 
 TIMEOUT_S: Final = 5.0
 HEAL_BATCH: Final = 32
 HEAL_EVERY_S: Final = 30.0
 
+log = logging.getLogger("hermes_pgmemory")
+
 
 class FileImport:
     """Imports MEMORY.md and USER.md of one home when they have changed."""
 
-    def __init__(self, folder: Path, store: Store) -> None:
-        """Watch the two files in *folder*."""
+    def __init__(self, folder: Path, store: Store, private: PrivateNotes) -> None:
+        """Watch the two files in *folder*; leave *private* entries alone."""
+        self._private = private
         self._folder = folder
         self._store = store
         self._theme: Theme | None = None
@@ -49,7 +59,9 @@ class FileImport:
                 again_s = memory_files.SETTLE_S
                 continue
             known = self._store.contents_from(file.source, timeout_s=TIMEOUT_S)
-            submit(memory_files.additions(file, known, theme=self._theme, subject=None))
+            open_to_all = self._private.without(file.entries)
+            shared = replace(file, entries=open_to_all)
+            submit(memory_files.additions(shared, known, theme=self._theme))
             self._done[target] = file.stamp
         return again_s
 
@@ -92,7 +104,21 @@ class Healer:
             for row, vector in zip(rows, vectors, strict=True)
             if not isinstance(vector, PgMemoryError)
         ]
-        self._store.set_vectors(table, healed, timeout_s=TIMEOUT_S)
         # A text the model refuses is not offered again in this round.
         self._passed[table] = rows[-1].id
+        self._keep(table, healed)
         return 0.0
+
+    def _keep(self, table: Table, healed: Sequence[tuple[Unembedded, Vector]]) -> None:
+        """Store vectors; halve them around one that the database refuses."""
+        try:
+            self._store.set_vectors(table, healed, timeout_s=TIMEOUT_S)
+        except DimensionMismatch as exc:
+            self._batcher.when_misfit(exc)
+        except UnstorableWrite as exc:
+            if len(healed) == 1:
+                log.warning("a vector was refused: %s", exc)
+                return
+            half = len(healed) // 2
+            self._keep(table, healed[:half])
+            self._keep(table, healed[half:])

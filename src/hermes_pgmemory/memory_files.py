@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from hermes_pgmemory.hygiene import MAX_ENTRY_CHARS, storable
-from hermes_pgmemory.models import AddEntry, Subject, Target, Theme
+from hermes_pgmemory.models import AddEntry, Target, Theme
 from hermes_pgmemory.paths import file_id
 from hermes_pgmemory.text import split_entries
 
@@ -93,11 +93,7 @@ def shown(folder: Path) -> frozenset[str]:
 
 
 def additions(
-    file: MemoryFile,
-    known: Iterable[str],
-    *,
-    theme: Theme,
-    subject: Subject | None,
+    file: MemoryFile, known: Iterable[str], *, theme: Theme
 ) -> list[AddEntry]:
     """Return writes for the entries of *file* that are not *known*."""
     have = set(known)
@@ -105,7 +101,6 @@ def additions(
     return [
         AddEntry(
             theme=theme,
-            subject=subject,
             target=file.target,
             content=text,
             at=at,

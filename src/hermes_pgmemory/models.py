@@ -187,7 +187,7 @@ class EntryHit:
     """The same on a scale that means the same for every model and question: 0 like an
     unrelated text, 1 like an outright answer."""
     score: float
-    """Fused rank in [0, 1], best first; comparable within one answer only."""
+    """Mean of relevance and of the share of the question's words held, in [0, 1]."""
     created_at: datetime
     updated_at: datetime
 

@@ -66,14 +66,15 @@ class PgvectorProvider(MemoryProvider):
 
     @fail_soft(None)
     def initialize_for_inspection(self, session_id: str, **kwargs: Any) -> None:
-        """Attach for an agent that only looks: nothing will be written."""
+        """Attach for an agent that only looks: it writes nothing."""
         self._attach(Session.begin(session_id, kwargs | {"agent_context": "inspect"}))
 
     @fail_soft(None)
     def shutdown(self) -> None:
         """Give the engine back; the last one to do so drains and closes it."""
-        with self._mutex:
-            self._release(close=True)
+        engine = self._let_go()
+        if engine is not None:
+            engines.release(engine)
 
     # -- what the agent writes -----------------------------------------------
 
@@ -99,7 +100,10 @@ class PgvectorProvider(MemoryProvider):
             at=datetime.now(UTC),
         )
         if write is not None:
-            self._share(session).submit([write])
+            engine = self._share(session)
+            if session.contact is not None:
+                engine.private_notes.add(content)
+            engine.submit([write])
 
     @fail_soft(None)
     def sync_turn(
@@ -255,12 +259,15 @@ class PgvectorProvider(MemoryProvider):
 
     def _attach(self, session: Session) -> None:
         with self._mutex:
-            self._release(close=False)
+            before = self._let_go()
             engine = self._share(session)
-            engine.start(import_for=session.imports_for)
+            if before is not None:
+                engines.forget(before)
             if session.contact is not None:
                 session = session.with_subject(engine.subject_key())
             self._session = session
+            if session.imports_for is not None:
+                engine.import_files(session.imports_for)
             if session.may_write:
                 engine.see_agent(session.speaker.theme, session.kind)
 
@@ -281,22 +288,23 @@ class PgvectorProvider(MemoryProvider):
         if engine is not None and engine.pid == os.getpid():
             return engine
         with self._mutex:
-            engine = engines.acquire(session.home, session.settings)
-            self._engine = engine
-            # The API server forgets providers without shutting them down.
-            self._finalizer = weakref.finalize(
-                self, engines.release, engine, close=False
-            )
-            self._finalizer.atexit = False
-            return engine
+            if self._engine is None or self._engine.pid != os.getpid():
+                self._let_go()
+                engine = engines.acquire(session.home, session.settings)
+                # The API server forgets providers without shutting them down.
+                self._finalizer = weakref.finalize(self, engines.forget, engine)
+                self._finalizer.atexit = False
+                self._engine = engine
+            return self._engine
 
-    def _release(self, *, close: bool) -> None:
-        engine, self._engine = self._engine, None
-        if self._finalizer is not None:
-            self._finalizer.detach()
-            self._finalizer = None
-        if engine is not None and engine.pid == os.getpid():
-            engines.release(engine, close=close)
+    def _let_go(self) -> Engine | None:
+        """Return the engine of this process that we held, and hold none."""
+        with self._mutex:
+            engine, self._engine = self._engine, None
+            if self._finalizer is not None:
+                self._finalizer.detach()
+                self._finalizer = None
+        return engine if engine is not None and engine.pid == os.getpid() else None
 
 
 def _relevant(hit: EntryHit, floor: float) -> bool:

@@ -11,7 +11,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from hermes_pgmemory.batcher import Batcher
-from hermes_pgmemory.errors import ConfigError, SchemaError, Unavailable
+from hermes_pgmemory.errors import (
+    ConfigError,
+    PgMemoryError,
+    SchemaError,
+    Unavailable,
+)
 from hermes_pgmemory.journal import Journal
 
 LINGER_S: Final = 0.02
@@ -115,7 +120,9 @@ class Writer:
             except (Unavailable, SchemaError, ConfigError) as exc:
                 pause_s = self._note_outage(exc, pause_s)
             except Exception as exc:  # this thread outlives any batch
-                log.warning("the writer met a surprise", exc_info=exc)
+                # Our own errors are one line; their causes may quote a row.
+                surprise = None if isinstance(exc, PgMemoryError) else exc
+                log.warning("the writer met a surprise: %s", exc, exc_info=surprise)
                 pause_s = self._note_outage(exc, pause_s)
             if pause_s:
                 # Waiting on `stopping`, not on `wake`: new writes must not turn an

@@ -40,7 +40,11 @@ def note(content: str) -> str:
     )
 
 
-@pytest.mark.parametrize("bad", [note("a NUL: \x00"), "not a record", '{"w":"new"}'])
+@pytest.mark.parametrize(
+    "bad",
+    [note("a NUL: \x00"), "not a record", '{"w":"new"}'],
+    ids=["refused", "damaged", "newer"],
+)
 def test_a_write_that_can_never_be_stored_is_put_aside_alone(
     batcher, journal, dsn, tmp_path, bad
 ):

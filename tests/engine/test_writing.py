@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -15,8 +16,6 @@ import pytest
 from psycopg import sql
 
 from hermes_pgmemory import engines
-from hermes_pgmemory.journal import inspect
-from hermes_pgmemory.paths import HomePaths
 from hermes_pgmemory.provider import PgvectorProvider
 
 QUESTION = "Which colours did we settle on for the spring campaign?"
@@ -95,6 +94,16 @@ class TestMirror:
         assert home.turns("marketing") == []
 
 
+class TestEmbedding:
+    def test_can_be_left_to_the_command(self, home, eventually):
+        home.configure(embed_on_write=False)
+        agent = home.agent(gateway_session_key="marketing")
+        add(agent, "The printer is on floor 2.")
+        eventually(lambda: home.entries("marketing"))
+        agent.shutdown()
+        assert home.rows("SELECT embedding IS NULL FROM memory_entries") == [(True,)]
+
+
 class TestTurns:
     def test_both_sides_are_kept_under_the_named_session(self, home, eventually):
         agent = home.agent(gateway_session_key="marketing")
@@ -149,9 +158,6 @@ class TestTurns:
         agent = home.agent("parent", gateway_session_key="marketing")
         agent.shutdown()
         agent.on_delegation("Find print shops", "Two found", child_session_id="child")
-        assert inspect(HomePaths(home.path).journal).pending == 2
-        engines.close_all()
-        home.agent(gateway_session_key="marketing")
         eventually(lambda: home.turns("marketing"))
 
 
@@ -178,6 +184,26 @@ class TestFiles:
         home.agent(gateway_session_key="sales")
         eventually(lambda: home.entries("hermes") == ["written by hand"])
         assert home.entries("sales") == []
+
+    def test_a_note_from_a_private_chat_is_never_imported(self, home, eventually):
+        """Not even while its own row is still on its way."""
+        file = home.path / "memories" / "MEMORY.md"
+        private = "Clara's surprise party is on Friday"
+        chat = home.agent(gateway_session_key="agent:main:telegram:dm:15550100001")
+        chat._share(chat._session).private_notes.add(private)
+        file.write_text(f"{private}\n§\nfor everybody")
+        os.utime(file, (1_700_000_000, 1_700_000_000))
+        home.agent(agent_identity="work")
+        eventually(lambda: home.entries("work") == ["for everybody"])
+
+    def test_what_a_private_chat_notes_is_known_to_be_private(self, home):
+        chat = home.agent(gateway_session_key="agent:main:telegram:dm:15550100001")
+        add(chat, "my own secret")
+        notes = chat._share(chat._session).private_notes
+        assert notes.without(("my own secret", "other")) == ("other",)
+        (path,) = (home.path / "pgvector").glob("private-notes")
+        assert path.stat().st_mode & 0o077 == 0
+        assert "secret" not in path.read_text()
 
     def test_the_home_that_the_host_names_counts(
         self, home, eventually, monkeypatch, tmp_path
@@ -293,16 +319,21 @@ while True:
     def test_a_forked_child_has_an_engine_of_its_own(self, home, eventually):
         agent = home.agent(gateway_session_key="marketing")
         add(agent, "parent before")
-        child = multiprocessing.get_context("fork").Process(
-            target=lambda: (add(agent, "child"), os._exit(0))
-        )
+        fork = multiprocessing.get_context("fork")
+        done = fork.Event()
+
+        def live_on() -> None:
+            add(agent, "child")
+            done.wait(60)
+            os._exit(0)
+
+        child = fork.Process(target=live_on)
         child.start()
-        child.join()
         add(agent, "parent after")
-        eventually(lambda: "parent after" in home.entries("marketing"))
-        agent.shutdown()
-        home.agent(gateway_session_key="sales")
+        # The child stores what is its own, while both of them live.
         eventually(lambda: len(home.entries("marketing")) == 3)
+        done.set()
+        child.join()
 
     def test_many_agents_share_threads_and_connections(self, home, eventually):
         before = threading.active_count()
@@ -325,9 +356,28 @@ while True:
             home.providers.clear()
         assert len(engines._engines) == 1
         ((_, references),) = engines._engines.values()
-        assert references == 1
+        # The one before the last is noted when the next comes.
+        assert references <= 2
         agent.shutdown()
         assert not engines._engines
+
+    def test_the_garbage_collector_may_run_while_an_engine_is_made(
+        self, home, monkeypatch
+    ):
+        """It takes forgotten providers, on whatever thread it happens to run."""
+        home.agent(gateway_session_key="marketing")
+        forgotten = home.providers.pop()
+        forgotten.cycle = forgotten
+        del forgotten
+        home.configure(embed_on_write=False)  # another engine is needed
+        made = engines.Engine.__init__
+
+        def collecting(self, *args):
+            gc.collect()
+            made(self, *args)
+
+        monkeypatch.setattr(engines.Engine, "__init__", collecting)
+        add(home.agent(gateway_session_key="marketing"), "not stuck")
 
     def test_after_the_last_shutdown_no_thread_of_ours_is_left(self, home):
         agent = home.agent(gateway_session_key="marketing")

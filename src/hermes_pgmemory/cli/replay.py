@@ -44,7 +44,7 @@ def run(args: Namespace) -> Result:
         return Result(data=_data(0, before), text=_told(0, before))
     engine = Engine(paths, settings)
     try:
-        engine.start(import_for=None)
+        engine.start()
         done = engine.writer.flush(timeout_s=args.timeout)
         outage = engine.writer.outage
     finally:

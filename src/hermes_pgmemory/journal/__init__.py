@@ -11,8 +11,9 @@ What `append` promises when it returns:
 - it survives a power cut once `sync` has run after it, at most a second later;
 - it comes out of `pending` in the order it went in, until acknowledged.
 
-Appends never wait for the disk: checkpoints, and with them every fsync, happen in
-`sync` on a connection of its own.
+Appends do not wait for the disk: checkpoints, and with them every fsync, happen in
+`sync` on a connection of its own. (One exception: the first append after another
+process's status command held a checkpoint up.)
 """
 
 from __future__ import annotations

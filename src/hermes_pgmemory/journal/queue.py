@@ -40,6 +40,7 @@ CREATE TABLE IF NOT EXISTS dead_letters (
     record TEXT NOT NULL,
     reason TEXT NOT NULL
 );
+CREATE TABLE IF NOT EXISTS pulse (beat INTEGER PRIMARY KEY);
 """
 _APPEND: Final = "INSERT INTO writes (epoch, accepted_at, record) VALUES (?, ?, ?)"
 _PENDING: Final = "SELECT position, epoch, record FROM writes ORDER BY position LIMIT ?"
@@ -53,10 +54,14 @@ _SIZE: Final = "SELECT count(*), coalesce(sum(length(record)), 0) FROM writes"
 _DEAD: Final = "SELECT count(*) FROM dead_letters"
 _CHECKPOINT: Final = "PRAGMA wal_checkpoint(PASSIVE)"
 _START_OVER: Final = "PRAGMA wal_checkpoint(RESTART)"
+_PULSE: Final = "INSERT OR REPLACE INTO pulse VALUES (1)"
 _LONG_WAL_PAGES: Final = 4096
 """16 MB of log at SQLite's page size of 4 kB."""
 
 log = logging.getLogger("hermes_pgmemory")
+
+_parked: list[tuple[sqlite3.Connection, sqlite3.Connection]] = []
+"""Connections of a parent process: the garbage collector would close them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +199,13 @@ class Journal:
         self._dirty = False
         try:
             with explained("sync", self._slot.parent):
-                _, pages, _ = self._keeper.execute(_CHECKPOINT).fetchone()
-                if pages > _LONG_WAL_PAGES:
+                busy, pages, done = self._keeper.execute(_CHECKPOINT).fetchone()
+                self._dirty = self._dirty or bool(busy)
+                if pages == done:
+                    # The next write starts the log over, and that one waits for the
+                    # disk. It must not be a hook's.
+                    self._keeper.execute(_PULSE)
+                elif pages > _LONG_WAL_PAGES:
                     # Under unbroken load the log never starts over by itself: some
                     # writer is always past the checkpoint. Holding the writers
                     # back is short now, most of the log is checkpointed.
@@ -233,6 +243,7 @@ class Journal:
         The connections are neither used nor closed: SQLite forbids the first, and
         the second could checkpoint under the parent's feet.
         """
+        _parked.append((self._hook, self._keeper))
         with suppress(OSError):
             os.close(self._lock_fd)
 

@@ -11,6 +11,7 @@ import fcntl
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,8 @@ from hermes_pgmemory.errors import JournalUnavailable
 
 _ADOPTION: Final = "adoption.lock"
 _LOOK_S: Final = 0.05
+_PATIENCE_S: Final = 10.0
+"""Seconds to wait for another process before that is told as an outage."""
 
 
 def slots_of(folder: Path) -> list[Path]:
@@ -40,13 +43,14 @@ def adoption(folder: Path, give_up: threading.Event) -> Generator[None]:
     """Be the only process that takes over slots of *folder*; wait for that.
 
     Raises:
-        JournalUnavailable: *give_up* was set meanwhile.
+        JournalUnavailable: *give_up* was set meanwhile, or it takes long.
     """
     with explained("open", folder):
         fd = os.open(folder / _ADOPTION, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
+        patience_until = time.monotonic() + _PATIENCE_S
         while not _flock(fd):
-            if give_up.wait(_LOOK_S):
+            if give_up.wait(_LOOK_S) or time.monotonic() > patience_until:
                 raise JournalUnavailable(
                     "another process still stores what earlier ones left"
                 )

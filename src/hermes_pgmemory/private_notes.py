@@ -1,0 +1,54 @@
+"""Which entries of a home's memory files were written in private chats.
+
+All agents of a home write to the same MEMORY.md and USER.md, those of direct messages
+too. What a contact said must not be imported into the home's own theme, even where
+its row has not arrived, was refused, or came by another home. So a hash of each such
+entry is kept on local disk, 0600, before anything else happens to it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from pathlib import Path
+from typing import Final
+
+_FILE: Final = "private-notes"
+
+
+class PrivateNotes:
+    """The hashes of one home; shared with its other processes through the file."""
+
+    def __init__(self, folder: Path) -> None:
+        """Use a file in *folder*, the home's state folder; no I/O."""
+        self._path = folder / _FILE
+        self._mutex = threading.Lock()
+        self._own: set[str] = set()
+
+    def add(self, entry: str) -> None:
+        """Remember *entry* as private, as the host wrote it."""
+        digest = _digest(entry)
+        with self._mutex:
+            if digest in self._own:
+                return
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+            fd = os.open(self._path, flags, 0o600)
+            try:
+                os.write(fd, f"{digest}\n".encode())
+            finally:
+                os.close(fd)
+            self._own.add(digest)
+
+    def without(self, entries: tuple[str, ...]) -> tuple[str, ...]:
+        """Return those of *entries* that no private chat wrote."""
+        try:
+            known = set(self._path.read_text().split())
+        except FileNotFoundError:
+            return entries
+        return tuple(entry for entry in entries if _digest(entry) not in known)
+
+
+def _digest(entry: str) -> str:
+    text = entry.strip().encode("utf-8", "surrogatepass")
+    return hashlib.sha256(text).hexdigest()
