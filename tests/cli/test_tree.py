@@ -32,6 +32,23 @@ def test_every_command_is_in_the_list(run: Run):
     assert all(f"    {name}" in ran.out for name in COMMANDS)
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_argument_of_every_command_is_explained(name: str):
+    parser = argparse.ArgumentParser()
+    COMMANDS[name].configure(parser)
+    silent = [
+        action.dest
+        for action in parser._actions
+        if not action.help and not action.choices
+    ]
+    assert silent == []
+
+
+@pytest.mark.parametrize("name", ["prune", "cleanup", "remap"])
+def test_what_destroys_says_that_it_only_rehearses(name: str, run: Run):
+    assert "Without --execute nothing is" in " ".join(run(name, "--help").out.split())
+
+
 def test_asking_for_help_loads_nothing_heavy():
     code = (
         "import sys\n"
@@ -98,7 +115,23 @@ class TestExitStatus:
             run("status", "--debug")
 
     @pytest.mark.parametrize(
-        "words", [["nosuch"], ["status", "--nosuch"], ["server"], ["server", "jump"]]
+        "words",
+        [
+            ["nosuch"],
+            ["status", "--nosuch"],
+            ["server"],
+            ["server", "jump"],
+            ["prune", "--days", "soon"],
+            ["prune", "--day", "1"],
+            ["prune"],
+            ["remap", "only-one"],
+            ["remap", "one", "one"],
+            ["remap", "whatsapp-dm", "one"],
+            ["backfill", "--batch", "0"],
+            ["cleanup", "everything"],
+            ["stats", "--runs", "-1"],
+            ["migrate", "--runtime-role"],
+        ],
     )
     def test_wrong_usage_is_2(self, run: Run, words: list[str]):
         assert run(*words).status == 2

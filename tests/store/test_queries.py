@@ -28,7 +28,7 @@ class TestParse:
 
 
 def test_every_statement_is_one_statement():
-    ddl = {"create_ledger"}
+    ddl = {"create_ledger", "grant_to_runtime_role"}
     for name, statement in QUERIES.items():
         assert statement.endswith(";"), name
         assert "--" not in statement, name

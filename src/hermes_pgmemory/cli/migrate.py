@@ -2,19 +2,25 @@
 
 Safe to run again. A new database takes the embedding model's dimension, for which
 the model is asked once, unless --model and --dimensions name it.
+
+Agents need no right to create anything. With --admin-dsn the schema is brought up to
+date as that role, and --runtime-role, or the user that the configured dsn names, is
+granted what agents need: USAGE of the schema, and reading and changing the rows of our
+own tables.
 """
 
 from __future__ import annotations
 
+import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
+from hermes_pgmemory.cli import _database
 from hermes_pgmemory.cli._result import Result
 
 if TYPE_CHECKING:
     from hermes_pgmemory.config import Settings
     from hermes_pgmemory.models import EmbeddingModel
-    from hermes_pgmemory.paths import HomePaths
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -30,37 +36,55 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--dimensions", type=int, metavar="N", help="length of that model's vectors"
     )
+    parser.add_argument(
+        "--admin-dsn",
+        metavar="DSN",
+        help="connect as this administrator instead; - reads it from standard input, "
+        "where other users cannot see it",
+    )
+    parser.add_argument(
+        "--runtime-role",
+        metavar="NAME",
+        help="grant this role what agents need",
+    )
 
 
 def run(args: Namespace) -> Result:
-    """Apply what is missing, or only say what that is."""
-    from hermes_pgmemory.config import parse  # noqa: PLC0415
+    """Apply what is missing and grant, or only say what is missing."""
     from hermes_pgmemory.paths import HomePaths  # noqa: PLC0415
-    from hermes_pgmemory.settings_file import load_section  # noqa: PLC0415
 
     paths = HomePaths(args.home)
-    settings = parse(load_section(paths.config)).checked()
+    settings = _database.settings_of(args)
+    admin = sys.stdin.readline().strip() if args.admin_dsn == "-" else args.admin_dsn
     if args.check:
-        return _check(_dsn(settings, paths, start=False))
+        return _check(admin or _database.dsn_of(settings, paths, start=False))
     model = _model(args, settings)
-    return _apply(_dsn(settings, paths, start=True), settings, model)
+    dsn = admin or _database.dsn_of(settings, paths, start=True)
+    return _granted(_apply(dsn, settings, model), dsn, _grantee(args, settings))
 
 
-def _dsn(settings: Settings, paths: HomePaths, *, start: bool) -> str:
-    """Return where the database is; with *start*, bring the embedded one up."""
-    from hermes_pgmemory.embedded import EmbeddedServer  # noqa: PLC0415
-    from hermes_pgmemory.errors import DatabaseUnavailable  # noqa: PLC0415
+def _grantee(args: Namespace, settings: Settings) -> str | None:
+    """Return the role to grant to; None where nobody asked for it."""
+    from hermes_pgmemory.store import roles  # noqa: PLC0415
 
-    if dsn := settings.dsn.get_secret_value():
-        return dsn
-    server = EmbeddedServer(paths.server)
-    if start:
-        server.ensure_running()
-    elif not server.status().running:
-        raise DatabaseUnavailable(
-            "the embedded server is not running: run `hermes-pgvector server start`"
-        )
-    return server.dsn
+    if args.runtime_role is not None:
+        return args.runtime_role
+    configured = settings.dsn.get_secret_value()
+    if args.admin_dsn is None or not configured:
+        return None
+    return roles.user_of(configured)
+
+
+def _granted(applied: Result, dsn: str, role: str | None) -> Result:
+    from hermes_pgmemory.store import roles  # noqa: PLC0415
+
+    if role is None:
+        return applied
+    roles.grant(dsn, role)
+    return Result(
+        data={**applied.data, "granted_to": role},
+        text=f"{applied.text}\nrole {role} may do what agents need",
+    )
 
 
 def _model(args: Namespace, settings: Settings) -> EmbeddingModel:
@@ -81,7 +105,7 @@ def _check(dsn: str) -> Result:
     from hermes_pgmemory.setup import CHECK_TIMEOUT_S  # noqa: PLC0415
     from hermes_pgmemory.store import Store  # noqa: PLC0415
 
-    with closing(Store(dsn, pool_size=1)) as store:
+    with closing(Store(dsn, pool_size=1)) as store, _database.explained(dsn):
         store.verify(timeout_s=CHECK_TIMEOUT_S)
     return Result(data={"applied": [], "current": True}, text="up to date")
 

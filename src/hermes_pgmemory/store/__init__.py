@@ -30,6 +30,7 @@ from hermes_pgmemory.store import dsn as dsns
 from hermes_pgmemory.store import failures, migrate, search, upkeep, writes
 from hermes_pgmemory.store.connection import BoundedConnection, Database
 from hermes_pgmemory.store.facts import DatabaseFacts, read_facts
+from hermes_pgmemory.store.maintenance import Maintenance
 from hermes_pgmemory.store.upkeep import Table, Unembedded
 
 __all__ = ["DatabaseFacts", "Store", "Table", "Unembedded", "migrate"]
@@ -193,6 +194,11 @@ class Store:
         except UnstorableWrite as exc:
             raise BadRequest(str(exc)) from exc
 
+    @property
+    def maintenance(self) -> Maintenance:
+        """What an operator does to this database now and then."""
+        return Maintenance(self._database)
+
     def counts(self, *, timeout_s: float) -> list[ThemeCount]:
         """Count what each theme holds, by name of theme."""
         with self._database.transaction(timeout_s) as conn:
@@ -204,15 +210,21 @@ class Store:
             return upkeep.contents_from(conn, source)
 
     def unembedded(
-        self, table: Table, *, limit: int, after: int = 0, timeout_s: float
+        self,
+        table: Table,
+        *,
+        limit: int,
+        after: int = 0,
+        theme: str | None = None,
+        timeout_s: float,
     ) -> list[Unembedded]:
         """Return up to *limit* rows that wait for a vector, by id.
 
         *after* is the last id of the previous call: rows that could not be embedded
-        would otherwise come back for ever.
+        would otherwise come back for ever. Without a *theme*, those of all.
         """
         with self._database.transaction(timeout_s) as conn:
-            return upkeep.unembedded(conn, table, limit=limit, after=after)
+            return upkeep.unembedded(conn, table, limit=limit, after=after, theme=theme)
 
     def set_vectors(
         self,

@@ -123,7 +123,7 @@ def apply(
         SchemaError: Something an administrator must do first, or undo.
     """
     _check_dimension(model.dimension)
-    with _connect(dsn) as conn, conn.transaction():
+    with connect(dsn) as conn, conn.transaction():
         conn.execute(QUERIES["lock_ledger"])
         conn.execute(QUERIES["limit_locks"])
         todo = pending(conn)
@@ -136,7 +136,8 @@ def apply(
 
 
 @contextmanager
-def _connect(dsn: str) -> Generator[psycopg.Connection[TupleRow]]:
+def connect(dsn: str) -> Generator[psycopg.Connection[TupleRow]]:
+    """Open an administrator's connection; inside, errors are this package's own."""
     target = dsns.parse(dsn)
     with failures.translated(target.redact):
         options: dict[str, Any] = {**target.parameters}

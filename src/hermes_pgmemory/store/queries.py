@@ -18,7 +18,17 @@ _HEADER: Final = re.compile(
 _COMMENT: Final = re.compile(r"^--.*\n?", re.MULTILINE)
 """Notes for the reader; the server need not read them with every call."""
 
-_FILES: Final = ("session", "entries", "turns", "agents", "search", "upkeep", "ledger")
+_FILES: Final = (
+    "session",
+    "entries",
+    "turns",
+    "agents",
+    "search",
+    "upkeep",
+    "maintenance",
+    "ledger",
+    "roles",
+)
 
 
 def parse(text: str) -> dict[str, LiteralString]:

@@ -64,10 +64,16 @@ def _kind(name: str | None) -> AgentKind | None:
 
 
 def unembedded(
-    conn: psycopg.Connection[Any], table: Table, *, limit: int, after: int
+    conn: psycopg.Connection[Any],
+    table: Table,
+    *,
+    limit: int,
+    after: int,
+    theme: str | None,
 ) -> list[Unembedded]:
     """Return up to *limit* rows without vectors whose id exceeds *after*, by id."""
-    rows = conn.execute(_UNEMBEDDED[table], {"limit": limit, "after": after})
+    parameters = {"limit": limit, "after": after, "theme": theme}
+    rows = conn.execute(_UNEMBEDDED[table], parameters)
     return [
         Unembedded(id=row, theme=Theme(theme), content=content)
         for row, theme, content in rows

@@ -32,6 +32,7 @@ SELECT id, agent_identity, content
  WHERE embedding IS NULL
    AND retired_at IS NULL
    AND id > %(after)s
+   AND (%(theme)s::text IS NULL OR agent_identity = %(theme)s)
  ORDER BY id
  LIMIT %(limit)s;
 
@@ -42,6 +43,7 @@ SELECT id, agent_identity, content
  WHERE embedding IS NULL
    AND embed
    AND id > %(after)s
+   AND (%(theme)s::text IS NULL OR agent_identity = %(theme)s)
  ORDER BY id
  LIMIT %(limit)s;
 

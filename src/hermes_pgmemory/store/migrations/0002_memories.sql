@@ -59,6 +59,8 @@ CREATE INDEX ix_memory_entries_tsv
     ON memory_entries USING gin (tsv);
 CREATE INDEX ix_memory_entries_unembedded
     ON memory_entries (id) WHERE embedding IS NULL;
+CREATE INDEX ix_memory_entries_source
+    ON memory_entries (source) WHERE source IS NOT NULL;
 
 CREATE TABLE conversations (
     id                bigint GENERATED ALWAYS AS IDENTITY,

@@ -1,0 +1,128 @@
+"""Show what the database holds: themes, rows without vectors, sizes, last runs.
+
+`unembedded` rows wait for `backfill`; `retired` entries are in no file any more and are
+not recalled. Counts every row, which takes a while on a large database.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from hermes_pgmemory.cli import _database
+from hermes_pgmemory.cli._result import Result, Table
+
+if TYPE_CHECKING:
+    from hermes_pgmemory.store.stats import LoggedRun, TableSize, ThemeStats
+
+RUNS: Final = 10
+TIMEOUT_S: Final = 600.0
+_COUNTED: Final = (
+    "entries",
+    "retired",
+    "turns",
+    "unembedded_entries",
+    "unembedded_turns",
+)
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Declare the arguments of `stats`."""
+    parser.add_argument(
+        "--runs",
+        type=int,
+        default=RUNS,
+        metavar="N",
+        help=f"how many maintenance runs to show (default: {RUNS})",
+    )
+
+
+def run(args: Namespace) -> Result:
+    """Count everything and show it."""
+    from hermes_pgmemory.errors import BadRequest  # noqa: PLC0415
+
+    if args.runs < 0:
+        raise BadRequest("--runs must not be negative")
+    with _database.opened(args, _database.settings_of(args)) as store:
+        looked = store.maintenance
+        themes = looked.theme_stats(timeout_s=TIMEOUT_S)
+        sizes = looked.sizes(timeout_s=TIMEOUT_S)
+        runs = looked.last_runs(limit=args.runs, timeout_s=TIMEOUT_S)
+    totals = {name: sum(getattr(one, name) for one in themes) for name in _COUNTED}
+    return Result(
+        data={
+            "themes": [_plain(one) for one in themes],
+            "totals": {"themes": len(themes), **totals},
+            "tables": [asdict(size) for size in sizes],
+            "runs": [_plain(run) for run in runs],
+        },
+        tables=[_themes(themes, totals), _sizes(sizes), _runs(runs)],
+    )
+
+
+def _plain(value: ThemeStats | LoggedRun) -> dict[str, Any]:
+    """Return *value* for JSON, its times in ISO form."""
+    pairs = ((field.name, getattr(value, field.name)) for field in fields(value))
+    return {
+        name: one.isoformat() if isinstance(one, datetime) else one
+        for name, one in pairs
+    }
+
+
+def _themes(themes: Sequence[ThemeStats], totals: dict[str, int]) -> Table:
+    rows = [
+        (
+            one.theme,
+            one.kind or "",
+            *(f"{getattr(one, name)}" for name in _COUNTED),
+            _minute(one.last_seen),
+        )
+        for one in themes
+    ]
+    rows.append(("all", "", *map(str, totals.values()), ""))
+    return Table(
+        title="themes",
+        head=(
+            "theme",
+            "kind",
+            "entries",
+            "retired",
+            "turns",
+            "unembedded entries",
+            "unembedded turns",
+            "last seen",
+        ),
+        rows=rows,
+    )
+
+
+def _sizes(sizes: Sequence[TableSize]) -> Table:
+    rows = [(s.table, _size(s.total), _size(s.indexes)) for s in sizes]
+    return Table(title="tables", head=("table", "size", "indexes"), rows=rows)
+
+
+def _runs(runs: Sequence[LoggedRun]) -> Table:
+    rows = [
+        (
+            _minute(run.at),
+            run.operation,
+            run.table or "",
+            run.pattern or "all themes",
+            f"{run.affected}",
+            f"{run.dropped}",
+        )
+        for run in runs
+    ]
+    head = ("started", "operation", "table", "about", "rows", "of them duplicates")
+    return Table(title="last maintenance runs", head=head, rows=rows)
+
+
+def _minute(at: datetime | None) -> str:
+    return "" if at is None else f"{at:%Y-%m-%d %H:%M %Z}"
+
+
+def _size(count: int) -> str:
+    return f"{count / 1_000_000:.1f} MB"

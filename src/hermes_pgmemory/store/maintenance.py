@@ -1,0 +1,307 @@
+"""What an operator does to a database now and then, in bounded parts.
+
+Each call is one transaction that does one part of one theme and says how far it
+came. Without a run to add to, the very same statements are rolled back: a rehearsal
+counts exactly what the real run would have done at that moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final, LiteralString
+
+import psycopg
+from psycopg.types.json import Jsonb
+
+from hermes_pgmemory.errors import PgMemoryError
+from hermes_pgmemory.store import failures, stats
+from hermes_pgmemory.store.connection import BoundedConnection, Database
+from hermes_pgmemory.store.queries import QUERIES
+from hermes_pgmemory.store.stats import LoggedRun, TableSize, ThemeStats
+from hermes_pgmemory.store.upkeep import Table
+
+ATTEMPTS: Final = 5
+"""Tries of one part that keeps colliding with the fleet's own writes."""
+
+
+class Part(StrEnum):
+    """What `remap` moves, step by step."""
+
+    ENTRIES = "entries"
+    TURNS = "turns"
+    AGENTS = "agents"
+    EDGES = "edges"
+    EDGE_CHILDREN = "edge_children"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """The last row looked at; the next part begins behind it."""
+
+    id: int = 0
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """What one part came to."""
+
+    seen: int
+    """Rows looked at; fewer than asked for: the theme has no more."""
+    affected: int
+    dropped: int
+    """Those of `affected` that were deleted as duplicates of a row that stays."""
+    reached: Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Untidy:
+    """A row to delete, and the row that stays in its place; itself, if blank."""
+
+    id: int
+    kept: int
+
+
+_WAITING: Final[dict[Table, LiteralString]] = {
+    Table.ENTRIES: QUERIES["waiting_entries"],
+    Table.TURNS: QUERIES["waiting_turns"],
+}
+_UNTIDY: Final[dict[Table, LiteralString]] = {
+    Table.ENTRIES: QUERIES["untidy_entries"],
+    Table.TURNS: QUERIES["untidy_turns"],
+}
+_TIDY: Final[dict[Table, LiteralString]] = {
+    Table.ENTRIES: QUERIES["tidy_entries"],
+    Table.TURNS: QUERIES["tidy_turns"],
+}
+_REMAP: Final[dict[Part, LiteralString]] = {
+    Part.ENTRIES: QUERIES["remap_entries"],
+    Part.TURNS: QUERIES["remap_turns"],
+    Part.AGENTS: QUERIES["remap_agents"],
+    Part.EDGES: QUERIES["remap_edges"],
+    Part.EDGE_CHILDREN: QUERIES["remap_edge_children"],
+}
+
+
+class Maintenance:
+    """The operator's view of one database. Raises what `Store` raises.
+
+    A method that changes rows takes the *run* whose line of the log it adds to, in
+    its own transaction, so that the log is right however a run ends; None rehearses.
+    """
+
+    def __init__(self, database: Database) -> None:
+        """Act on *database*, which its owner closes."""
+        self._database = database
+
+    # -- looking -------------------------------------------------------------
+
+    def themes(self, *, timeout_s: float) -> list[str]:
+        """Return every theme that has entries or turns, by name."""
+        rows = self._fetch(QUERIES["stored_themes"], {}, timeout_s)
+        return [theme for (theme,) in rows]
+
+    def theme_stats(self, *, timeout_s: float) -> list[ThemeStats]:
+        """Count what each theme holds, by name."""
+        with self._database.transaction(timeout_s) as conn:
+            return stats.theme_stats(conn)
+
+    def sizes(self, *, timeout_s: float) -> list[TableSize]:
+        """Measure our tables, largest first."""
+        with self._database.transaction(timeout_s) as conn:
+            return stats.sizes(conn)
+
+    def last_runs(self, *, limit: int, timeout_s: float) -> list[LoggedRun]:
+        """Return the latest lines of the log, latest first."""
+        with self._database.transaction(timeout_s) as conn:
+            return stats.last_runs(conn, limit)
+
+    def waiting(
+        self, table: Table, *, theme: str | None, timeout_s: float
+    ) -> tuple[int, int]:
+        """Count the rows that wait for a vector; also return the last one's id."""
+        return self._fetch(_WAITING[table], {"theme": theme}, timeout_s)[0][:2]
+
+    def untidy(self, table: Table, *, theme: str, timeout_s: float) -> list[Untidy]:
+        """Find what `tidy` deletes. Reads the whole theme; locks nothing."""
+        rows = self._fetch(_UNTIDY[table], {"theme": theme}, timeout_s)
+        return [Untidy(id=row, kept=kept) for row, kept in rows]
+
+    # -- the log -------------------------------------------------------------
+
+    def open_run(
+        self,
+        operation: str,
+        table: str,
+        *,
+        pattern: str | None,
+        details: Mapping[str, Any],
+        timeout_s: float,
+    ) -> int:
+        """Start a line of the log and return its id."""
+        parameters = {
+            "operation": operation,
+            "table": table,
+            "pattern": pattern,
+            "details": Jsonb(dict(details)),
+        }
+        return self._fetch(QUERIES["open_run"], parameters, timeout_s)[0][0]
+
+    def add_to_run(
+        self,
+        run: int,
+        *,
+        affected: int = 0,
+        details: Mapping[str, Any],
+        timeout_s: float,
+    ) -> None:
+        """Add to a line of the log what was done elsewhere."""
+        with self._database.transaction(timeout_s) as conn:
+            _add(conn, run, affected, 0, details)
+
+    # -- changing ------------------------------------------------------------
+
+    def prune(
+        self,
+        theme: str,
+        *,
+        before: datetime,
+        after: Place,
+        limit: int,
+        run: int | None,
+        timeout_s: float,
+    ) -> Done:
+        """Delete up to *limit* of a theme's turns said before an instant."""
+        parameters = {
+            "theme": theme,
+            "before": before,
+            "after_at": after.at,
+            "after_id": after.id,
+            "limit": limit,
+        }
+        return self._change(
+            lambda conn: _done(conn, QUERIES["prune_turns"], parameters), run, timeout_s
+        )
+
+    def tidy(
+        self,
+        table: Table,
+        theme: str,
+        rows: Sequence[Untidy],
+        *,
+        run: int | None,
+        timeout_s: float,
+    ) -> Done:
+        """Delete *rows*, but for those that are no longer superfluous."""
+        parameters = {
+            "theme": theme,
+            "ids": [row.id for row in rows],
+            "kept": [row.kept for row in rows],
+        }
+
+        def work(conn: BoundedConnection) -> Done:
+            if table is Table.ENTRIES:
+                conn.execute(QUERIES["lock_theme"], {"theme": theme})
+            return _done(conn, _TIDY[table], parameters)
+
+        return self._change(work, run, timeout_s)
+
+    def remap(
+        self,
+        part: Part,
+        old: str,
+        new: str,
+        *,
+        kind: str,
+        after: Place,
+        limit: int,
+        run: int | None,
+        timeout_s: float,
+    ) -> Done:
+        """Move up to *limit* rows of theme *old* to theme *new*.
+
+        What *new* has already is merged: the older time stays, and no vector is lost.
+        *kind* is the new theme's, should the registry not know it.
+        """
+        parameters = {
+            "old": old,
+            "new": new,
+            "after_id": after.id,
+            "limit": limit,
+            "kind": kind,
+        }
+
+        def work(conn: BoundedConnection) -> Done:
+            # The writers of entries queue in the same order: by name.
+            if part is Part.ENTRIES:
+                for theme in sorted((old, new)):
+                    conn.execute(QUERIES["lock_theme"], {"theme": theme})
+            return _done(conn, _REMAP[part], parameters)
+
+        return self._change(work, run, timeout_s)
+
+    def _change(
+        self,
+        work: Callable[[BoundedConnection], Done],
+        run: int | None,
+        timeout_s: float,
+    ) -> Done:
+        """Do one part, or all but commit it; again where a writer was in the way."""
+        for left in range(ATTEMPTS - 1, -1, -1):
+            try:
+                return self._change_once(work, run, timeout_s)
+            except PgMemoryError as exc:
+                if not (left and failures.is_collision(exc)):
+                    raise
+        raise AssertionError("the loop returns or raises")
+
+    def _change_once(
+        self,
+        work: Callable[[BoundedConnection], Done],
+        run: int | None,
+        timeout_s: float,
+    ) -> Done:
+        outcome: list[Done] = []
+        with self._database.transaction(timeout_s) as conn:
+            outcome.append(work(conn))
+            if run is None:
+                raise psycopg.Rollback
+            _add(conn, run, outcome[0].affected, outcome[0].dropped, {})
+        return outcome[0]
+
+    def _fetch(
+        self, query: LiteralString, parameters: Mapping[str, Any], timeout_s: float
+    ) -> list[tuple[Any, ...]]:
+        with self._database.transaction(timeout_s) as conn:
+            return conn.execute(query, parameters).fetchall()
+
+
+def _done(
+    conn: BoundedConnection, query: LiteralString, parameters: Mapping[str, Any]
+) -> Done:
+    seen, affected, dropped, at, row = conn.execute(query, parameters).fetchall()[0]
+    return Done(
+        seen=seen,
+        affected=affected,
+        dropped=dropped,
+        reached=Place(id=row or 0, at=at),
+    )
+
+
+def _add(
+    conn: BoundedConnection,
+    run: int,
+    affected: int,
+    dropped: int,
+    details: Mapping[str, Any],
+) -> None:
+    parameters = {
+        "run": run,
+        "affected": affected,
+        "dropped": dropped,
+        "details": Jsonb(dict(details)),
+    }
+    conn.execute(QUERIES["add_to_run"], parameters)
