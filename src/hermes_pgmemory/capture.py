@@ -9,7 +9,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from hermes_pgmemory.config import Settings
@@ -43,6 +43,8 @@ _PROVENANCE: Final = (
 )
 _FAR_FUTURE: Final = 253_402_300_799.0
 """The last second of the year 9999; later ones are not dates."""
+_MOMENT: Final = timedelta(microseconds=1)
+"""Between two turns told at once: one time never stands for two of them."""
 _SPOKEN: Final = {"user": Role.USER, "assistant": Role.ASSISTANT}
 
 
@@ -142,6 +144,7 @@ def turn(
         if text is not None:
             heard = _times_heard(role, said, messages or ())
             writes += room.spoken(role, text, at, heard=heard, note={})
+        at += _MOMENT
     return writes
 
 
@@ -150,7 +153,7 @@ def transcript(
 ) -> list[Write]:
     """Return writes for those turns of a whole session that are not kept yet.
 
-    *at* is the time of a turn whose message tells none.
+    *at* is the time of the first turn; later ones whose message tells none follow it.
     """
     heard: Counter[TurnKey] = Counter()
     writes: list[Write] = []
@@ -162,6 +165,7 @@ def transcript(
         )
         if ordinal is not None:
             writes.append(room.add(role, text, ordinal, spoken_at or at))
+        at += _MOMENT
     return writes
 
 

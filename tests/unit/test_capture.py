@@ -250,6 +250,10 @@ class TestTellings:
         assert isinstance(write, AddTurn)
         assert write.content == QUESTION
 
+    def test_two_turns_told_at_once_keep_apart_in_time(self):
+        writes = capture.transcript(said(QUESTION) * 2, room=room(), at=NOW)
+        assert [w.at for w in writes] == sorted({w.at for w in writes})
+
     def test_tool_traffic_is_not_spoken(self):
         messages = [
             {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]},
