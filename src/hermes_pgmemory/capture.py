@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from hermes_pgmemory.config import Settings
 from hermes_pgmemory.hygiene import MAX_ENTRY_CHARS, MAX_TURN_CHARS, storable
@@ -210,8 +210,9 @@ def _turns_of(
     Only `content` counts: `api_content` holds our own recalled block, and reading it
     would feed memory to itself. Tool calls and their results are not spoken.
     """
-    for message in messages:
-        role = _SPOKEN.get(str(message.get("role")))
+    for message in _mappings(messages):
+        said_by = message.get("role")
+        role = _SPOKEN.get(said_by) if isinstance(said_by, str) else None
         if role is None:
             continue
         text = _turn_text(message.get("content"), room.settings)
@@ -225,8 +226,15 @@ def _times_heard(
     """Count how often *role* says the very same thing in a transcript."""
     return sum(
         message.get("role") == role and message.get("content") == said
-        for message in messages
+        for message in _mappings(messages)
     )
+
+
+def _mappings(messages: Iterable[object]) -> Iterator[Mapping[str, Any]]:
+    """Leave out what is no message: one odd item must not cost the others."""
+    for message in messages:
+        if isinstance(message, Mapping):
+            yield cast("Mapping[str, Any]", message)
 
 
 def _spoken_at(timestamp: object) -> datetime | None:

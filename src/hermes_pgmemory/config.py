@@ -26,6 +26,9 @@ from hermes_pgmemory.errors import ConfigError
 SECTION: Final = "plugins.pgvector"
 """Where the settings live in config.yaml."""
 
+UNUSABLE_DSN: Final = "?"
+"""Stands for a connection string that is no string; no driver can parse it."""
+
 DSN_ENV: Final = "PGMEMORY_DSN"
 """Environment variable that gives a `dsn` where no file does."""
 
@@ -175,6 +178,11 @@ def parse(raw: Mapping[str, Any]) -> Parsed:
     except ValidationError as exc:
         for error in exc.errors(include_input=False, include_url=False):
             key = str(error["loc"][0])
+            if key == "dsn":
+                # Its default is another database, which nobody asked for.
+                problems[f"{SECTION}.dsn"] = f"{error['msg']}; nothing is stored"
+                usable["dsn"] = UNUSABLE_DSN
+                continue
             problems[f"{SECTION}.{key}"] = f"{error['msg']}; using the default"
             usable.pop(key, None)
     return Parsed(Settings.model_validate(usable), problems)

@@ -21,9 +21,8 @@ from hermes_pgmemory._host import MemoryProvider, recall_status
 from hermes_pgmemory.boundary import fail_soft
 from hermes_pgmemory.config import host_schema
 from hermes_pgmemory.engine import Engine
-from hermes_pgmemory.errors import JournalUnavailable
 from hermes_pgmemory.metrics import RECALL_SECONDS
-from hermes_pgmemory.models import EntryHit, Write
+from hermes_pgmemory.models import EntryHit
 from hermes_pgmemory.paths import PROVIDER, HomePaths
 from hermes_pgmemory.recall import Deadline
 from hermes_pgmemory.session import Session
@@ -62,12 +61,12 @@ class PgvectorProvider(MemoryProvider):
     @fail_soft(None)
     def initialize(self, session_id: str, **kwargs: Any) -> None:
         """Attach to the process's engine for one session of one agent."""
-        self._attach(Session.begin(session_id, kwargs))
+        self._attach(session_id, kwargs)
 
     @fail_soft(None)
     def initialize_for_inspection(self, session_id: str, **kwargs: Any) -> None:
         """Attach for an agent that only looks: it writes nothing."""
-        self._attach(Session.begin(session_id, kwargs | {"agent_context": "inspect"}))
+        self._attach(session_id, kwargs | {"agent_context": "inspect"})
 
     @fail_soft(None)
     def shutdown(self) -> None:
@@ -122,11 +121,9 @@ class PgvectorProvider(MemoryProvider):
         engine = self._share(session)
         room = session.room(engine.turns, session_id)
         now = datetime.now(UTC)
-        self._keep(
-            engine,
-            room,
-            capture.turn(user_content, assistant_content, messages, room=room, at=now),
-        )
+        with engine.turns.offered(room.speaker, room.session_id):
+            said = (user_content, assistant_content, messages)
+            engine.submit(capture.turn(*said, room=room, at=now))
 
     @fail_soft(None)
     def on_session_end(self, messages: Sequence[Mapping[str, Any]], **_: Any) -> None:
@@ -137,7 +134,8 @@ class PgvectorProvider(MemoryProvider):
         engine = self._share(session)
         room = session.room(engine.turns)
         now = datetime.now(UTC)
-        self._keep(engine, room, capture.transcript(messages or (), room=room, at=now))
+        with engine.turns.offered(room.speaker, room.session_id):
+            engine.submit(capture.transcript(messages or (), room=room, at=now))
 
     @fail_soft(None)
     def on_delegation(
@@ -257,12 +255,15 @@ class PgvectorProvider(MemoryProvider):
 
     # -- below the hooks -----------------------------------------------------
 
-    def _attach(self, session: Session) -> None:
+    def _attach(self, session_id: str, kwargs: Mapping[str, Any]) -> None:
         with self._mutex:
+            # Whatever fails below, nothing more is written for the agent before.
+            self._session = None
             before = self._let_go()
-            engine = self._share(session)
             if before is not None:
                 engines.forget(before)
+            session = Session.begin(session_id, kwargs)
+            engine = self._share(session)
             if session.contact is not None:
                 session = session.with_subject(engine.subject_key())
             self._session = session
@@ -270,13 +271,6 @@ class PgvectorProvider(MemoryProvider):
                 engine.import_files(session.imports_for)
             if session.may_write:
                 engine.see_agent(session.speaker.theme, session.kind)
-
-    def _keep(self, engine: Engine, room: capture.Room, turns: Sequence[Write]) -> None:
-        try:
-            engine.submit(turns)
-        except JournalUnavailable:
-            engine.turns.refused(room.speaker, room.session_id)
-            raise
 
     def _writing(self) -> Session | None:
         session = self._session

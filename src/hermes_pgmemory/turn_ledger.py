@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from hermes_pgmemory.models import Role, Subject, Target, Theme
@@ -74,13 +75,21 @@ class TurnLedger:
         with self._mutex:
             return self._keep(self._session(speaker, session_id), key, ordinal)
 
-    def refused(self, speaker: Speaker, session_id: str) -> None:
-        """Offer a session's turns again: the journal did not take the last ones.
+    @contextmanager
+    def offered(self, speaker: Speaker, session_id: str) -> Generator[None]:
+        """Count as kept what the body counts, unless it fails.
 
-        Those it took before are told with the same ordinals, and stay one row.
+        Then all turns of the session are offered again when the transcript is told.
+        Those the journal has taken get the ordinals they had, and stay one row.
         """
-        with self._mutex:
-            self._session(speaker, session_id).kept.clear()
+        taken = False
+        try:
+            yield
+            taken = True
+        finally:
+            if not taken:
+                with self._mutex:
+                    self._session(speaker, session_id).kept.clear()
 
     def settle(self, speaker: Speaker, session_id: str) -> None:
         """Count what was retold as spoken: its own telling will not come any more.

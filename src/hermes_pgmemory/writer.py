@@ -149,6 +149,7 @@ class Writer:
             log.warning("writes are kept in the journal: %s", exc)
             self.outage = Outage(time.time(), str(exc))
         elif str(exc) != self.outage.reason:
+            log.warning("writes are still kept in the journal, now because: %s", exc)
             self.outage = Outage(self.outage.since, str(exc))
         # What `before` checked may not hold after an outage.
         self._ready = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -283,6 +284,41 @@ class TestOutages:
         agent._engine.recall._library_breaker.reset()
         answer = agent.handle_tool_call("recall_memory", {"query": "printer"})
         assert "floor 2" in answer
+
+
+class TestMisfortune:
+    def test_a_failed_start_leaves_no_earlier_agent_attached(self, home, eventually):
+        agent = home.agent(gateway_session_key="anna")
+        (home.path / "config.yaml").write_text("plugins: [broken")
+        agent.initialize("s2", hermes_home=str(home.path), gateway_session_key="boris")
+        add(agent, "for boris only")
+        home.configure()
+        witness = home.agent(gateway_session_key="witness")
+        add(witness, "marker")
+        eventually(lambda: home.entries("witness"))
+        assert home.entries("anna") == []
+
+    def test_a_deleted_journal_is_told_and_what_it_held_is_stored(
+        self, home, eventually, caplog
+    ):
+        agent = home.agent(gateway_session_key="marketing")
+        add(agent, "before")
+        eventually(lambda: home.entries("marketing"))
+        shutil.rmtree(home.path / "pgvector" / "journal")
+        add(agent, "after")
+        eventually(lambda: home.entries("marketing") == ["before", "after"])
+        eventually(lambda: "was deleted under this process" in caplog.text)
+
+    def test_a_dsn_that_is_no_string_never_means_the_default_database(
+        self, home, eventually, caplog
+    ):
+        home.configure(dsn=["host=db"])
+        agent = home.agent(gateway_session_key="marketing")
+        add(agent, "kept")
+        eventually(lambda: agent._engine.writer.outage)
+        assert "plugins.pgvector.dsn" in caplog.text
+        assert agent._engine.server is None
+        assert agent._engine.journal_depth
 
 
 class TestProcesses:

@@ -47,7 +47,7 @@ def test_an_interrupted_run_says_so_and_leaves_no_process(
                 break
         process.send_signal(number)
         out, err = process.communicate(timeout=120)
-    assert process.returncode == 130, err
+    assert process.returncode == 130, out + err
     last = json.loads(out.splitlines()[-1])
     assert (last["ok"], last["reason"]) == (False, "interrupted")
     assert f"The logs are in {home}" in err

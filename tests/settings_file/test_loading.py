@@ -252,3 +252,14 @@ class TestDotenv:
         environ = {"A": "1"}
         load_dotenv(home, environ)
         assert environ == {"A": "1"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["plugins: &a {pgvector: *a}\n", "x: &n ~\nplugins: {<<: *n, pgvector: {}}\n"],
+)
+def test_yaml_that_means_nothing_is_one_line(tmp_path: Path, text: str):
+    config = tmp_path / "config.yaml"
+    config.write_text(text)
+    with pytest.raises(ConfigError, match="correct it"):
+        load_section(config)

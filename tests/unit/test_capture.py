@@ -254,6 +254,15 @@ class TestTellings:
         writes = capture.transcript(said(QUESTION) * 2, room=room(), at=NOW)
         assert [w.at for w in writes] == sorted({w.at for w in writes})
 
+    @pytest.mark.parametrize("odd", [None, 7, "text", ["user"], {"role": ["user"]}])
+    def test_what_is_no_message_costs_the_others_nothing(self, odd):
+        history = [
+            *said(QUESTION),
+            odd,
+            *said("Another question, which is surely long enough."),
+        ]
+        assert len(capture.transcript(history, room=room(), at=NOW)) == 4
+
     def test_tool_traffic_is_not_spoken(self):
         messages = [
             {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]},
@@ -276,8 +285,14 @@ class TestTellings:
     def test_what_the_journal_refused_is_offered_again(self):
         where = room()
         history = said(QUESTION)
-        turn(QUESTION, REPLY, history, where=where)
-        where.ledger.refused(SPEAKER, "s1")
+
+        def refuse() -> None:
+            with where.ledger.offered(SPEAKER, "s1"):
+                turn(QUESTION, REPLY, history, where=where)
+                raise OSError("full")
+
+        with pytest.raises(OSError, match="full"):
+            refuse()
         again = capture.transcript(history, room=where, at=NOW)
         assert ordinals(again) == [(Role.USER, 1), (Role.ASSISTANT, 1)]
 

@@ -17,6 +17,9 @@ from typing import Final, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+# httpx imports this when its first transport is made. A process forked in that moment
+# would inherit the import's lock, held by a thread it does not have.
+import httpcore  # noqa: F401 # pyright: ignore[reportUnusedImport]
 import httpx
 
 from hermes_pgmemory.embed.wire import Answer, parse_retry_after

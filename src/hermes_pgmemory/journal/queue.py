@@ -196,6 +196,11 @@ class Journal:
         """
         if not self._dirty:
             return
+        if not self._slot.exists():
+            raise JournalUnavailable(
+                f"{self._slot.parent} was deleted under this process: {self._count} "
+                "accepted writes live in it alone until the database takes them"
+            )
         self._dirty = False
         try:
             with explained("sync", self._slot.parent):

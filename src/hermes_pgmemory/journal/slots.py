@@ -46,6 +46,8 @@ def adoption(folder: Path, give_up: threading.Event) -> Generator[None]:
         JournalUnavailable: *give_up* was set meanwhile, or it takes long.
     """
     with explained("open", folder):
+        # Somebody may have deleted it under a running process.
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         fd = os.open(folder / _ADOPTION, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         patience_until = time.monotonic() + _PATIENCE_S

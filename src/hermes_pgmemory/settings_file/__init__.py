@@ -129,9 +129,12 @@ def _read_yaml(path: Path) -> dict[str, Any]:
         return {}
     try:
         root = _yaml.compose(text)
+        sections = ("plugins", "memory")
+        data = {key: _yaml.plain(_yaml.child(root, key)) for key in sections}
     except _yaml.YamlProblem as exc:
         raise ConfigError({str(path): f"{exc}; correct it"}) from None
-    data = {key: _yaml.plain(_yaml.child(root, key)) for key in ("plugins", "memory")}
+    except RecursionError:
+        raise ConfigError({str(path): "an alias names itself; correct it"}) from None
     _refuse_other_shapes(path, data["plugins"], "plugins")
     ours = _mapping(data, "plugins").get(PROVIDER)
     _refuse_other_shapes(path, ours, f"plugins.{PROVIDER}")

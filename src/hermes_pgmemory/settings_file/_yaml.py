@@ -74,7 +74,9 @@ def _plain_mapping(node: Node) -> dict[str, Any]:
             continue
         bases = value.value if is_sequence(value) else [value]
         for base in reversed(bases):
-            merged.update(plain(base))
+            if not is_mapping(base):
+                raise YamlProblem("<< takes a mapping", int(base.start_mark.line) + 1)
+            merged.update(_plain_mapping(base))
     return {**merged, **own}
 
 
