@@ -8,6 +8,7 @@ of its own that only knows the first one's database.
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -48,6 +49,9 @@ class Fleet:
         self.logs = self.own / "logs"
         self.model_log = self.logs / "chat-model.jsonl"
         extra = {RUNTIME_DIR_VARIABLE: str(runtime)}
+        # For this process too: it names the server's socket, which lies there where
+        # the home's path is too long for one.
+        os.environ.update(extra)
         user_home = self.own / "user"
         for folder in (self.logs, user_home):
             folder.mkdir(parents=True, exist_ok=True)
@@ -168,7 +172,8 @@ class Fleet:
         log.write_text(done.stdout + done.stderr, encoding="utf-8")
         if done.returncode:
             lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
-            why = lines[-1] if lines else f"exit code {done.returncode}"
+            failed = [line for line in lines if line.startswith("✗")] or lines[-1:]
+            why = failed[0] if failed else f"exit code {done.returncode}"
             raise HostError(f"hermes-pgvector {arguments[0]} failed: {why}")
         return done.stdout
 

@@ -33,4 +33,13 @@ def recall_status(label: str, count: int) -> object | None:
     return None if status is None else status(provider_label=label, count=count)
 
 
-__all__ = ["MemoryProvider", "recall_status"]
+def load_provider(name: str) -> None:
+    """Have the host import the memory provider *name*, if there is a host."""
+    try:
+        loader = importlib.import_module("plugins.memory")
+    except ImportError:
+        return
+    loader.load_memory_provider(name)
+
+
+__all__ = ["MemoryProvider", "load_provider", "recall_status"]

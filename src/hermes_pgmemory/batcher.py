@@ -220,8 +220,13 @@ class Batcher:
 
 def _content(write: Write) -> str:
     match write:
-        case AddEntry() | ReplaceEntry() | AddTurn():
+        case AddEntry() | ReplaceEntry():
             return write.content
+        case AddTurn():
+            # "Yes, on Friday." means nothing without what it answers.
+            return (
+                f"{write.context}\n{write.content}" if write.context else write.content
+            )
         case _:
             return ""
 

@@ -63,6 +63,8 @@ class Room:
         text: str,
         ordinal: int,
         at: datetime,
+        *,
+        context: str,
         note: Metadata | None = None,
     ) -> AddTurn:
         """Return the write that keeps one turn."""
@@ -75,6 +77,7 @@ class Room:
             content=text,
             ordinal=ordinal,
             at=at,
+            context=context,
             embed=_embeds(role, text, self.settings),
             metadata=_provenance({}, self.speaker) | dict(note or {}),
         )
@@ -83,10 +86,17 @@ class Room:
         self, role: Role, text: str, at: datetime, *, heard: int, note: Metadata
     ) -> list[Write]:
         """Return the write for a turn spoken just now, or nothing if it is kept."""
+        context = self.follow(text)
         ordinal = self.ledger.spoken(
             self.speaker, self.session_id, _turn_key(role, text), heard=heard
         )
-        return [] if ordinal is None else [self.add(role, text, ordinal, at, note)]
+        if ordinal is None:
+            return []
+        return [self.add(role, text, ordinal, at, context=context, note=note)]
+
+    def follow(self, text: str) -> str:
+        """Return what the session said before *text*, which it says now."""
+        return self.ledger.follow(self.speaker, self.session_id, text)
 
 
 def entry(
@@ -158,13 +168,15 @@ def transcript(
     heard: Counter[TurnKey] = Counter()
     writes: list[Write] = []
     for role, text, spoken_at in _turns_of(messages, room):
+        context = room.follow(text)
         key = _turn_key(role, text)
         heard[key] += 1
         ordinal = room.ledger.retold(
             room.speaker, room.session_id, key, ordinal=heard[key]
         )
         if ordinal is not None:
-            writes.append(room.add(role, text, ordinal, spoken_at or at))
+            when = spoken_at or at
+            writes.append(room.add(role, text, ordinal, when, context=context))
         at += _MOMENT
     return writes
 

@@ -110,6 +110,8 @@ class AddTurn:
     ordinal: int
     """The how-many-eth time this role says this content in the session, from 1."""
     at: datetime
+    context: str = ""
+    """What was said just before; embedded together with the turn, never stored."""
     embed: bool = True
     metadata: Metadata = field(default_factory=dict[str, JsonScalar])
 

@@ -221,9 +221,24 @@ class _Setup:
     def _activate(self) -> Told:
         changes = {f"{SECTION}.{key}": value for key, value in self._changes.items()}
         changes["memory.provider"] = PROVIDER
+        if (enabled := self._plugins_with_ours()) is not None:
+            changes["plugins.enabled"] = enabled
         written = settings_file.update(self._paths.config, changes)
         outcome = Outcome.DONE if written else Outcome.UNCHANGED
         return outcome, f"memory.provider is {PROVIDER} in {self._paths.config}"
+
+    def _plugins_with_ours(self) -> tuple[str, ...] | None:
+        """Return the host's allow-list with `preload` on it; None to leave it.
+
+        A missing list is filled by the host itself, once, with what is installed; we
+        must not get in before that where there is anything else.
+        """
+        enabled = settings_file.enabled_plugins(self._paths.config)
+        others = self._paths.door.parent.iterdir()
+        if enabled is None and any(path != self._paths.door for path in others):
+            return None
+        names = enabled or []
+        return tuple(names) if PROVIDER in names else (*names, PROVIDER)
 
     def _model_known(self) -> EmbeddingModel:
         if self._model is None:

@@ -7,8 +7,12 @@ from collections import Counter, OrderedDict
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Final
 
 from hermes_pgmemory.models import Role, Subject, Target, Theme
+
+CONTEXT_CHARS: Final = 400
+"""How much of the turn before is embedded with a turn: its end, where it leads on."""
 
 TurnKey = tuple[Role, bytes]
 """Who spoke, and a hash of what was said."""
@@ -33,6 +37,8 @@ class _Session:
     """How often the host told of these words as a turn of their own."""
     kept: Counter[TurnKey] = field(default_factory=Counter[TurnKey])
     """The highest ordinal accepted, from either telling."""
+    last: str = ""
+    """What was said last, cut to `CONTEXT_CHARS`."""
 
 
 class TurnLedger:
@@ -74,6 +80,13 @@ class TurnLedger:
         """Return *ordinal* if this turn of a transcript is not kept yet."""
         with self._mutex:
             return self._keep(self._session(speaker, session_id), key, ordinal)
+
+    def follow(self, speaker: Speaker, session_id: str, text: str) -> str:
+        """Note that *text* is said now; return what was said before it."""
+        with self._mutex:
+            session = self._session(speaker, session_id)
+            before, session.last = session.last, text[-CONTEXT_CHARS:]
+            return before
 
     @contextmanager
     def offered(self, speaker: Speaker, session_id: str) -> Generator[None]:

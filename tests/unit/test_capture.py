@@ -21,7 +21,7 @@ from hermes_pgmemory.models import (
     Target,
     Theme,
 )
-from hermes_pgmemory.turn_ledger import Speaker, TurnLedger
+from hermes_pgmemory.turn_ledger import CONTEXT_CHARS, Speaker, TurnLedger
 
 NOW = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
 SPEAKER = Speaker(
@@ -159,6 +159,35 @@ class TestTurn:
         (write, _) = turn(QUESTION, REPLY, where=room(session_id="other"))
         assert isinstance(write, AddTurn)
         assert write.session_id == "other"
+
+
+class TestContext:
+    """A turn is embedded together with what was said before it."""
+
+    def test_an_answer_carries_its_question_and_the_next_question_the_answer(self):
+        where = room()
+        first = turn(QUESTION, REPLY, where=where)
+        (third, _) = turn(
+            "And who prints it, and until when?" + "?" * 9, REPLY, where=where
+        )
+        assert [w.context for w in first] == ["", QUESTION]
+        assert third.context == REPLY
+
+    def test_sessions_do_not_lead_into_each_other(self):
+        ledger = TurnLedger()
+        turn(QUESTION, REPLY, where=room(ledger, "s1"))
+        (first, _) = turn(QUESTION, REPLY, where=room(ledger, "s2"))
+        assert first.context == ""
+
+    def test_of_a_long_turn_only_the_end_is_carried(self):
+        where = room()
+        (_, answer) = turn("word " * 400 + "the end", REPLY, where=where)
+        assert answer.context.endswith("the end")
+        assert len(answer.context) == CONTEXT_CHARS
+
+    def test_a_transcript_carries_it_too(self):
+        writes = capture.transcript(said(QUESTION), room=room(), at=NOW)
+        assert [w.context for w in writes] == ["", QUESTION]
 
 
 class TestTellings:

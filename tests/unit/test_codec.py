@@ -45,6 +45,7 @@ writes = st.one_of(
         role=st.sampled_from(Role),
         content=text,
         ordinal=st.integers(1, 9),
+        context=text,
         embed=st.booleans(),
         **common,
     ),

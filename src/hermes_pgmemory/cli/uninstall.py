@@ -27,7 +27,12 @@ def run(args: Namespace) -> Result:
     # The provider first: a host that starts in between must not miss its plugin.
     was_active = settings_file.active_provider(paths.config) == PROVIDER
     if was_active:
-        settings_file.update(paths.config, {"memory.provider": ""})
+        enabled = settings_file.enabled_plugins(paths.config) or []
+        others = tuple(name for name in enabled if name != PROVIDER)
+        changes: dict[str, object] = {"memory.provider": ""}
+        if len(others) < len(enabled):
+            changes["plugins.enabled"] = others
+        settings_file.update(paths.config, changes)
     removed = [str(path) for path in door.uninstall(args.home)]
     if paths.door.exists():
         _print.say(f"{paths.door} stays: what is left in it is not ours")

@@ -25,7 +25,13 @@ from hermes_pgmemory.settings_file._edit import edit
 from hermes_pgmemory.settings_file._env import expand, has_reference, load_dotenv
 from hermes_pgmemory.settings_file._replace import locked, replace_text
 
-__all__ = ["active_provider", "load_dotenv", "load_section", "update"]
+__all__ = [
+    "active_provider",
+    "enabled_plugins",
+    "load_dotenv",
+    "load_section",
+    "update",
+]
 
 _ATTEMPTS: Final = 5
 """How often an update starts again because somebody else changed the file."""
@@ -69,6 +75,18 @@ def active_provider(config_yaml: Path) -> str:
         ConfigError: As for `load_section`.
     """
     return _load(config_yaml).provider
+
+
+def enabled_plugins(config_yaml: Path) -> list[str] | None:
+    """Return the host's allow-list `plugins.enabled`; None where there is none.
+
+    Raises:
+        ConfigError: The file is not readable YAML.
+    """
+    enabled = _mapping(_read_yaml(config_yaml), "plugins").get("enabled")
+    if not isinstance(enabled, list):
+        return None
+    return [str(name) for name in cast("list[object]", enabled)]
 
 
 def _load(config_yaml: Path) -> _Cached:
