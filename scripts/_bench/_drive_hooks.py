@@ -17,7 +17,8 @@ import psycopg
 
 WHO, HOME, DSN = sys.argv[1:4]
 SETTINGS = json.loads((Path(HOME) / "config.yaml").read_text())["plugins"]["pgvector"]
-ROUNDS = 2_000
+BURSTS, ROUNDS, PAUSE_S = 100, 10, 0.3
+"""A burst is ten turns at once, each with a memory write; then the writer may work."""
 os.environ["HERMES_HOME"] = HOME
 
 
@@ -58,7 +59,7 @@ def percentile(values: list[float], share: float) -> float:
 
 
 def hooks(provider) -> list[float]:
-    """Return the microseconds of each hook call, paced as turns are."""
+    """Return the microseconds of each hook call."""
     spent: list[float] = []
 
     def timed(call, *args, **kwargs) -> None:
@@ -66,7 +67,7 @@ def hooks(provider) -> list[float]:
         call(*args, **kwargs)
         spent.append((time.perf_counter() - started) * 1e6)
 
-    for number in range(ROUNDS):
+    for number in range(BURSTS * ROUNDS):
         note = f"Note {number}: the supplier ships on weekday {number % 7}, by rail."
         timed(provider.on_memory_write, "add", "memory", note, {"platform": "cli"})
         timed(
@@ -75,7 +76,8 @@ def hooks(provider) -> list[float]:
             f"Answer {number}: the one we noted, it ships by rail on that weekday.",
             session_id=f"s{number % 50}",
         )
-        time.sleep(0.001)
+        if number % ROUNDS == ROUNDS - 1:
+            time.sleep(PAUSE_S)
     return spent
 
 

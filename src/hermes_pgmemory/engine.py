@@ -49,7 +49,7 @@ ADOPT_EVERY_S: Final = 60.0
 SHUTDOWN_S: Final = 3.0
 """Seconds the last provider's shutdown may drain; the host allows 5."""
 FIRST_MEETING_S: Final = 5.0
-SYNC_EVERY_S: Final = 1.0
+SYNC_AFTER_S: Final = 0.5
 VERIFY_TIMEOUT_S: Final = 5.0
 SEE_EVERY_S: Final = 60.0
 REMEMBERED_PROMPTS: Final = 512
@@ -204,7 +204,7 @@ class Engine:
 
     def _close_rooms(self) -> None:
         if self._keeper is not None:
-            self._keeper.join(SYNC_EVERY_S)
+            self._keeper.join(1.0)
         self._store.close()
         self._embedder.close()
         self._journal.close()
@@ -278,10 +278,14 @@ class Engine:
         return min((wait for wait in waits if wait is not None), default=ADOPT_EVERY_S)
 
     def _keep(self) -> None:
-        """Put the journal on the disk, at most every `SYNC_EVERY_S`."""
+        """Put the journal on the disk, `SYNC_AFTER_S` after the first write.
+
+        Not at once: a turn's hooks come in a burst, and would wait for the disk.
+        """
         warned = False
         while not self._closing.is_set():
             self._unsynced.wait()
+            self._closing.wait(SYNC_AFTER_S)
             self._unsynced.clear()
             try:
                 self._journal.sync()
@@ -291,7 +295,6 @@ class Engine:
                     log.warning("%s", exc)
                 warned = True
                 self._unsynced.set()
-            self._closing.wait(SYNC_EVERY_S)
 
 
 def _store(dsn: str) -> Store:

@@ -20,7 +20,9 @@ from hermes_pgmemory.errors import (
 from hermes_pgmemory.journal import Journal
 
 LINGER_S: Final = 0.02
-"""Seconds to let a batch gather after the first write of a quiet time."""
+"""Seconds without a new write after which a batch is taken."""
+MAX_LINGER_S: Final = 0.25
+"""Seconds after which it is taken even though writes keep coming."""
 MAX_PAUSE_S: Final = 30.0
 
 log = logging.getLogger("hermes_pgmemory")
@@ -129,8 +131,19 @@ class Writer:
                 # outage into a busy loop.
                 self._stopping.wait(pause_s)
             elif self._wake.wait(again_s):
-                self._wake.clear()
-                self._stopping.wait(LINGER_S)
+                self._linger()
+
+    def _linger(self) -> None:
+        """Let a burst of writes end.
+
+        A batch gathers, and no hook shares the interpreter with what follows.
+        """
+        latest = time.monotonic() + MAX_LINGER_S
+        self._wake.clear()
+        while not self._stopping.wait(LINGER_S):
+            if not self._wake.is_set() or time.monotonic() > latest:
+                return
+            self._wake.clear()
 
     def _drain(self) -> float | None:
         if not self._ready:
