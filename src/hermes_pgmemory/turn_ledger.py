@@ -130,7 +130,9 @@ class TurnLedger:
 
     def _session(self, speaker: Speaker, session_id: str) -> _Session:
         place = (speaker.theme, speaker.subject, session_id)
-        session = self._sessions.setdefault(place, _Session())
+        session = self._sessions.get(place)
+        if session is None:
+            session = self._sessions[place] = _Session()
         self._sessions.move_to_end(place)
         while len(self._sessions) > self._limit:
             self._sessions.popitem(last=False)

@@ -42,7 +42,9 @@ CREATE TABLE IF NOT EXISTS dead_letters (
 );
 CREATE TABLE IF NOT EXISTS pulse (beat INTEGER PRIMARY KEY);
 """
-_APPEND: Final = "INSERT INTO writes (epoch, accepted_at, record) VALUES (?, ?, ?)"
+_APPEND: Final = "INSERT INTO writes (epoch, accepted_at, record) VALUES"
+_ONE_STATEMENT: Final = 4
+"""Up to so many writes, an exchange say, one statement beats a transaction of them."""
 _PENDING: Final = "SELECT position, epoch, record FROM writes ORDER BY position LIMIT ?"
 _ACKNOWLEDGE: Final = "DELETE FROM writes WHERE position <= ?"
 _BURY: Final = """
@@ -141,11 +143,12 @@ class Journal:
             self._dirty = True
 
     def _insert(self, rows: Sequence[tuple[str, float, str]]) -> None:
-        if len(rows) == 1:
-            self._hook.execute(_APPEND, rows[0])
+        if len(rows) <= _ONE_STATEMENT:
+            values = ", ".join(["(?, ?, ?)"] * len(rows))
+            self._hook.execute(f"{_APPEND} {values}", [x for row in rows for x in row])
             return
         with self._transaction():
-            self._hook.executemany(_APPEND, rows)
+            self._hook.executemany(f"{_APPEND} (?, ?, ?)", rows)
 
     @contextmanager
     def _transaction(self) -> Generator[None]:
