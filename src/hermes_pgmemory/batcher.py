@@ -67,7 +67,7 @@ class WriterPolicy:
 
 
 class Batcher:
-    """Moves batches from a journal to the store; knows nothing of threads."""
+    """Moves batches from a journal to the store."""
 
     def __init__(
         self,

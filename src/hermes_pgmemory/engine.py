@@ -1,4 +1,4 @@
-"""One engine per process and HERMES_HOME: the composition root.
+"""What one process needs for one HERMES_HOME: the composition root.
 
 Providers come and go (the API server builds one per request and never shuts it
 down); what must outlive them lives here: the journal, the writer's thread, the

@@ -37,7 +37,7 @@ class Outage:
 
 
 class Writer:
-    """The thread that drains one journal, and what it knows about outages."""
+    """Drains one journal on a thread of its own, through any outage."""
 
     def __init__(
         self, journal: Journal, batcher: Batcher, *, before: Callable[[], None]
