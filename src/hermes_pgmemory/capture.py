@@ -5,11 +5,11 @@ Pure but for the ledger, which remembers what a session has already said.
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, Final, cast
 
 from hermes_pgmemory.config import Settings
@@ -27,7 +27,7 @@ from hermes_pgmemory.models import (
     Write,
 )
 from hermes_pgmemory.text import clean, flatten, is_noise
-from hermes_pgmemory.turn_ledger import Speaker, TurnKey, TurnLedger
+from hermes_pgmemory.turn_ledger import Place, Speaker, Turn, TurnKey, TurnLedger
 
 MAX_TASK_CHARS: Final = 8_000
 SUBSTANTIVE_CHARS: Final = 120
@@ -61,42 +61,39 @@ class Room:
         self,
         role: Role,
         text: str,
-        ordinal: int,
+        place: Place,
         at: datetime,
-        *,
-        context: str,
         note: Metadata | None = None,
     ) -> AddTurn:
         """Return the write that keeps one turn."""
         return AddTurn(
             theme=self.speaker.theme,
             subject=self.speaker.subject,
-            session_id=clean(self.session_id, max_chars=512) or "default",
+            session_id=self.session_id or "default",
             parent_session_id=self.speaker.parent_session_id,
             role=role,
             content=text,
-            ordinal=ordinal,
+            ordinal=place.ordinal,
             at=at,
-            context=context,
+            context=place.context,
             embed=_embeds(role, text, self.settings),
-            metadata=_provenance({}, self.speaker) | dict(note or {}),
+            metadata=_provenance(note or {}, self.speaker),
         )
 
     def spoken(
-        self, role: Role, text: str, at: datetime, *, heard: int, note: Metadata
+        self,
+        role: Role,
+        text: str,
+        at: datetime,
+        *,
+        heard: int = 0,
+        note: Metadata | None = None,
     ) -> list[Write]:
         """Return the write for a turn spoken just now, or nothing if it is kept."""
-        context = self.follow(text)
-        ordinal = self.ledger.spoken(
-            self.speaker, self.session_id, _turn_key(role, text), heard=heard
+        place = self.ledger.spoken(
+            self.speaker, self.session_id, Turn.of(role, text), heard=heard
         )
-        if ordinal is None:
-            return []
-        return [self.add(role, text, ordinal, at, context=context, note=note)]
-
-    def follow(self, text: str) -> str:
-        """Return what the session said before *text*, which it says now."""
-        return self.ledger.follow(self.speaker, self.session_id, text)
+        return [self.add(role, text, place, at, note)] if place else []
 
 
 def entry(
@@ -124,7 +121,7 @@ def entry(
         "target": Target(target),
         "at": at,
         "source": speaker.sources.get(Target(target)),
-        "metadata": _provenance(metadata, speaker),
+        "metadata": _provenance(_told(metadata), speaker),
     }
     match action:
         case "add" if text:
@@ -153,7 +150,7 @@ def turn(
         text = _turn_text(said, room.settings)
         if text is not None:
             heard = _times_heard(role, said, messages or ())
-            writes += room.spoken(role, text, at, heard=heard, note={})
+            writes += room.spoken(role, text, at, heard=heard)
         at += _MOMENT
     return writes
 
@@ -168,15 +165,13 @@ def transcript(
     heard: Counter[TurnKey] = Counter()
     writes: list[Write] = []
     for role, text, spoken_at in _turns_of(messages, room):
-        context = room.follow(text)
-        key = _turn_key(role, text)
-        heard[key] += 1
-        ordinal = room.ledger.retold(
-            room.speaker, room.session_id, key, ordinal=heard[key]
+        said = Turn.of(role, text)
+        heard[said.key] += 1
+        place = room.ledger.retold(
+            room.speaker, room.session_id, said, ordinal=heard[said.key]
         )
-        if ordinal is not None:
-            when = spoken_at or at
-            writes.append(room.add(role, text, ordinal, when, context=context))
+        if place is not None:
+            writes.append(room.add(role, text, place, spoken_at or at))
         at += _MOMENT
     return writes
 
@@ -201,7 +196,7 @@ def delegation(
         return [edge]
     text = f"[delegation] {goal}\n[result] {outcome or '(none)'}"
     note: Metadata = {"kind": "delegation", "child_session_id": child}
-    return [edge, *room.spoken(Role.ASSISTANT, text, at, heard=0, note=note)]
+    return [edge, *room.spoken(Role.ASSISTANT, text, at, note=note)]
 
 
 def _embeds(role: Role, text: str, settings: Settings) -> bool:
@@ -261,18 +256,26 @@ def _turn_text(said: object, settings: Settings) -> str | None:
     return None if is_noise(text, min_chars=settings.turn_min_chars) else text
 
 
-def _turn_key(role: Role, text: str) -> TurnKey:
-    return role, hashlib.blake2b(text.encode(), digest_size=16).digest()
+def _provenance(told: Metadata, speaker: Speaker) -> Metadata:
+    """Add to what is *told* of a write where it was made."""
+    origin = _origin(speaker.session_id, speaker.platform)
+    return {**origin, **told} if told else origin
 
 
-def _provenance(metadata: Mapping[str, Any], speaker: Speaker) -> dict[str, JsonScalar]:
-    known: dict[str, JsonScalar] = {
+@lru_cache(maxsize=512)
+def _origin(session_id: str, platform: str) -> Metadata:
+    origin: dict[str, JsonScalar] = {}
+    if session_id:
+        origin["session_id"] = session_id
+    if platform:
+        origin["platform"] = platform
+    return origin
+
+
+def _told(metadata: Mapping[str, Any]) -> Metadata:
+    """Pick what the host's metadata tells of a write; nobody's identity is in it."""
+    return {
         key: clean(value, max_chars=200)
         for key in _PROVENANCE
         if isinstance(value := metadata.get(key), str) and value
     }
-    if speaker.session_id:
-        known["session_id"] = clean(speaker.session_id, max_chars=512)
-    if speaker.platform:
-        known.setdefault("platform", speaker.platform)
-    return known

@@ -53,6 +53,8 @@ SYNC_AFTER_S: Final = 0.5
 VERIFY_TIMEOUT_S: Final = 5.0
 SEE_EVERY_S: Final = 60.0
 REMEMBERED_PROMPTS: Final = 512
+_ACCEPTED: Final = WRITES.labels(outcome="accepted")
+_REFUSED: Final = WRITES.labels(outcome="refused")
 
 log = logging.getLogger("hermes_pgmemory")
 
@@ -127,10 +129,11 @@ class Engine:
         try:
             self._journal.append(records)
         except JournalUnavailable:
-            WRITES.labels(outcome="refused").inc(len(records))
+            _REFUSED.inc(len(records))
             raise
-        WRITES.labels(outcome="accepted").inc(len(records))
-        self._unsynced.set()
+        _ACCEPTED.inc(len(records))
+        if not self._unsynced.is_set():
+            self._unsynced.set()
         self.writer.wake()
 
     def see_agent(self, theme: Theme, kind: AgentKind) -> None:

@@ -191,8 +191,9 @@ def is_noise(text: str, *, min_chars: int) -> bool:
         return True
     if len(said) > _MAX_ACKNOWLEDGEMENT_CHARS:
         return not any(map(str.isalnum, said))
-    words = _WORD.findall(said.casefold().replace("\u2019", "'"))
-    return all(word.strip("'") in _ACKNOWLEDGEMENTS for word in words)
+    # One by one: nearly always the first word tells.
+    words = _WORD.finditer(said.casefold().replace("\u2019", "'"))
+    return all(word[0].strip("'") in _ACKNOWLEDGEMENTS for word in words)
 
 
 _DELIMITER: Final = re.compile(rb"\n(?:\xc2)?\xa7\n")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from hermes_pgmemory.models import Role, Subject, Target, Theme
 
@@ -16,6 +17,29 @@ CONTEXT_CHARS: Final = 400
 
 TurnKey = tuple[Role, bytes]
 """Who spoke, and a hash of what was said."""
+
+
+class Turn(NamedTuple):
+    """What was said, and what it is known by."""
+
+    key: TurnKey
+    text: str
+
+    @classmethod
+    def of(cls, role: Role, text: str) -> Turn:
+        """Return *text* as *role* says it."""
+        return cls(
+            (role, hashlib.blake2b(text.encode(), digest_size=16).digest()), text
+        )
+
+
+class Place(NamedTuple):
+    """Where in its session a turn stands."""
+
+    ordinal: int
+    """The how-many-eth time the session says these words."""
+    context: str
+    """What was said just before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,32 +85,25 @@ class TurnLedger:
         )
 
     def spoken(
-        self, speaker: Speaker, session_id: str, key: TurnKey, *, heard: int
-    ) -> int | None:
-        """Return the ordinal of a turn spoken just now; None if it is kept already.
+        self, speaker: Speaker, session_id: str, turn: Turn, *, heard: int
+    ) -> Place | None:
+        """Return the place of a turn spoken just now; None if it is kept already.
 
         *heard* is how often the transcript at hand holds it, this time included; 0
         when there is no transcript.
         """
         with self._mutex:
             session = self._session(speaker, session_id)
-            ordinal = max(session.spoken[key] + 1, heard)
-            session.spoken[key] = ordinal
-            return self._keep(session, key, ordinal)
+            ordinal = max(session.spoken[turn.key] + 1, heard)
+            session.spoken[turn.key] = ordinal
+            return self._keep(session, turn, ordinal)
 
     def retold(
-        self, speaker: Speaker, session_id: str, key: TurnKey, *, ordinal: int
-    ) -> int | None:
-        """Return *ordinal* if this turn of a transcript is not kept yet."""
+        self, speaker: Speaker, session_id: str, turn: Turn, *, ordinal: int
+    ) -> Place | None:
+        """Return the place of a turn of a transcript if it is not kept yet."""
         with self._mutex:
-            return self._keep(self._session(speaker, session_id), key, ordinal)
-
-    def follow(self, speaker: Speaker, session_id: str, text: str) -> str:
-        """Note that *text* is said now; return what was said before it."""
-        with self._mutex:
-            session = self._session(speaker, session_id)
-            before, session.last = session.last, text[-CONTEXT_CHARS:]
-            return before
+            return self._keep(self._session(speaker, session_id), turn, ordinal)
 
     @contextmanager
     def offered(self, speaker: Speaker, session_id: str) -> Generator[None]:
@@ -122,11 +139,12 @@ class TurnLedger:
             new.spoken |= old.spoken | old.kept
             new.kept |= old.kept
 
-    def _keep(self, session: _Session, key: TurnKey, ordinal: int) -> int | None:
-        if ordinal <= session.kept[key]:
+    def _keep(self, session: _Session, turn: Turn, ordinal: int) -> Place | None:
+        before, session.last = session.last, turn.text[-CONTEXT_CHARS:]
+        if ordinal <= session.kept[turn.key]:
             return None
-        session.kept[key] = ordinal
-        return ordinal
+        session.kept[turn.key] = ordinal
+        return Place(ordinal, before)
 
     def _session(self, speaker: Speaker, session_id: str) -> _Session:
         place = (speaker.theme, speaker.subject, session_id)

@@ -72,8 +72,12 @@ class Writer:
 
     def wake(self) -> None:
         """Say that the journal holds something new."""
-        self._idle.clear()
-        self._wake.set()
+        # Looking is cheaper than setting, and enough: who clears an event reads the
+        # journal afterwards.
+        if self._idle.is_set():
+            self._idle.clear()
+        if not self._wake.is_set():
+            self._wake.set()
 
     def flush(self, *, timeout_s: float) -> bool:
         """Wait until this journal, and what *before* takes over, have run empty.

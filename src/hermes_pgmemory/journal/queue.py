@@ -16,8 +16,8 @@ from uuid import uuid4
 
 from hermes_pgmemory.errors import JournalUnavailable
 from hermes_pgmemory.journal.slots import (
+    Explained,
     adoption,
-    explained,
     lock_path,
     next_slot,
     open_slot,
@@ -28,7 +28,7 @@ from hermes_pgmemory.journal.slots import (
 
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS writes (
-    position INTEGER PRIMARY KEY AUTOINCREMENT,
+    position INTEGER PRIMARY KEY,
     epoch TEXT NOT NULL,
     accepted_at REAL NOT NULL,
     record TEXT NOT NULL
@@ -42,9 +42,16 @@ CREATE TABLE IF NOT EXISTS dead_letters (
 );
 CREATE TABLE IF NOT EXISTS pulse (beat INTEGER PRIMARY KEY);
 """
-_APPEND: Final = "INSERT INTO writes (epoch, accepted_at, record) VALUES"
-_ONE_STATEMENT: Final = 4
-"""Up to so many writes, an exchange say, one statement beats a transaction of them."""
+_COLUMNS: Final = "INSERT INTO writes (position, epoch, accepted_at, record) VALUES "
+_APPEND: Final = _COLUMNS + "(?, ?, ?, ?)"
+_LAST: Final = """
+SELECT max(
+    (SELECT coalesce(max(position), 0) FROM writes),
+    (SELECT coalesce(max(position), 0) FROM dead_letters)
+)
+"""
+_APPEND_TWO: Final = _COLUMNS + "(?, ?, ?, ?), (?, ?, ?, ?)"
+"""An exchange: one statement costs less than a transaction of two."""
 _PENDING: Final = "SELECT position, epoch, record FROM writes ORDER BY position LIMIT ?"
 _ACKNOWLEDGE: Final = "DELETE FROM writes WHERE position <= ?"
 _BURY: Final = """
@@ -87,11 +94,14 @@ class Journal:
         self._quota = quota_bytes
         self._mutex = threading.Lock()
         self._dirty = False
-        with explained("open", slot.parent):
+        with Explained("open", slot.parent):
             self._hook = open_slot(slot)
             self._hook.executescript(_SCHEMA)
             self._keeper = open_slot(slot)
             self._count, self._bytes = self._hook.execute(_SIZE).fetchone()
+            # Counted here, not by AUTOINCREMENT, which keeps its count in a second
+            # page: half of what an append costs.
+            (self._last,) = self._hook.execute(_LAST).fetchone()
 
     @classmethod
     def claim(cls, folder: Path, *, quota_bytes: int) -> Journal:
@@ -104,7 +114,7 @@ class Journal:
         Raises:
             JournalUnavailable: *folder* cannot be made or written.
         """
-        with explained("open", folder):
+        with Explained("open", folder):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             # Only the last one, lest our writes come before those of another.
             for slot in slots_of(folder)[-1:]:
@@ -128,7 +138,6 @@ class Journal:
         """
         size = sum(map(len, texts))
         now = time.time()
-        rows = [(self.epoch, now, text) for text in texts]
         with self._mutex:
             if self._bytes + size > self._quota:
                 raise JournalUnavailable(
@@ -136,19 +145,26 @@ class Journal:
                     f"({self._quota >> 20} MB): raise plugins.pgvector."
                     "journal_quota_mb, or bring the database back"
                 )
-            with explained("write", self._slot.parent):
+            rows = [
+                (position, self.epoch, now, text)
+                for position, text in enumerate(texts, self._last + 1)
+            ]
+            with Explained("write", self._slot.parent):
                 self._insert(rows)
+            self._last += len(rows)
             self._count += len(rows)
             self._bytes += size
             self._dirty = True
 
-    def _insert(self, rows: Sequence[tuple[str, float, str]]) -> None:
-        if len(rows) <= _ONE_STATEMENT:
-            values = ", ".join(["(?, ?, ?)"] * len(rows))
-            self._hook.execute(f"{_APPEND} {values}", [x for row in rows for x in row])
-            return
-        with self._transaction():
-            self._hook.executemany(f"{_APPEND} (?, ?, ?)", rows)
+    def _insert(self, rows: Sequence[tuple[int, str, float, str]]) -> None:
+        match rows:
+            case [row]:
+                self._hook.execute(_APPEND, row)
+            case [question, answer]:
+                self._hook.execute(_APPEND_TWO, question + answer)
+            case _:
+                with self._transaction():
+                    self._hook.executemany(_APPEND, rows)
 
     @contextmanager
     def _transaction(self) -> Generator[None]:
@@ -162,7 +178,7 @@ class Journal:
 
     def pending(self, limit: int) -> list[Record]:
         """Return up to *limit* writes not yet acknowledged, oldest first."""
-        with self._mutex, explained("read", self._slot.parent):
+        with self._mutex, Explained("read", self._slot.parent):
             rows = self._hook.execute(_PENDING, (limit,)).fetchall()
         return [Record(*row) for row in rows]
 
@@ -171,7 +187,7 @@ class Journal:
         done = list(records)
         if not done:
             return
-        with self._mutex, explained("write", self._slot.parent):
+        with self._mutex, Explained("write", self._slot.parent):
             cursor = self._hook.execute(_ACKNOWLEDGE, (done[-1].position,))
             self._dirty = True
             if cursor.rowcount == len(done):
@@ -182,7 +198,7 @@ class Journal:
 
     def bury(self, record: Record, reason: str) -> None:
         """Move one write the database will never take to the dead letters."""
-        with self._mutex, explained("write", self._slot.parent):
+        with self._mutex, Explained("write", self._slot.parent):
             with self._transaction():
                 self._hook.execute(_BURY, (reason, record.position))
                 dropped = self._hook.execute(_DROP, (record.position,)).rowcount
@@ -206,7 +222,7 @@ class Journal:
             )
         self._dirty = False
         try:
-            with explained("sync", self._slot.parent):
+            with Explained("sync", self._slot.parent):
                 busy, pages, done = self._keeper.execute(_CHECKPOINT).fetchone()
                 self._dirty = self._dirty or bool(busy)
                 if pages == done:
@@ -258,7 +274,7 @@ class Journal:
     @property
     def has_dead_letters(self) -> bool:
         """Whether any write was buried in this slot."""
-        with self._mutex, explained("read", self._slot.parent):
+        with self._mutex, Explained("read", self._slot.parent):
             return bool(self._hook.execute(_DEAD).fetchone()[0])
 
 

@@ -36,6 +36,10 @@ _ASCII_ANCHOR: Final = re.compile(
 _ANCHOR: Final = re.compile(
     rf"{_ASCII_ANCHOR.pattern}|hasło|парол|密[码碼]|パスワード|비밀번호"
 )
+_HINT: Final = re.compile(
+    r"[chkpstw_](?:ass|(?<=p)w|oken|pat|ey|ecret|redential|ennwort|achtwoord|ontrase|enha|aslo)"
+)
+"""In every ASCII text with an anchor: one class of letters first is quicker still."""
 _KEY_OF: Final = (
     r"(?:api|secret(?:[ _-]?access)?|private|access|auth|account|encryption|signing"
     r"|master|storage|shared|subscription)[ _-]?"
@@ -130,11 +134,15 @@ class _Secret:
 def redact_labelled(text: str) -> str:
     """Replace the values that a name, a header or a sentence gives as secret."""
     lowered = _lower(text)
-    found = list(_Names(text, lowered).secrets())
+    found: list[_Secret] = []
+    if not lowered.isascii() or _HINT.search(lowered):
+        found += _Names(text, lowered).secrets()
     if "authori" in lowered or "bearer" in lowered:
         found += _in_headers(text)
     if "curl" in lowered or "login" in lowered or "sshpass" in lowered:
         found += _in_commands(text)
+    if not found:
+        return text
     kept: list[str] = []
     done = 0
     for secret in sorted(found, key=lambda secret: secret.start):

@@ -175,15 +175,17 @@ _GATES: Final = (
     (re.compile(r":[A-Za-z0-9_-]{33}"), _WITH_COLON),
     (re.compile(r"/[A-Za-z0-9_-]{10}"), _WITH_SLASH),
 )
-"""What every token of a group contains. A search that begins with one literal
-character is the cheapest there is, and ordinary text fails all of them."""
+"""What every token of a group contains."""
+_ANY_GATE: Final = re.compile(r"[-_./:][A-Za-z0-9_-]{8}")
+"""What a text contains that passes any of the gates; ordinary ones do not."""
 
 
 def redact_tokens(text: str) -> str:
     """Replace keys and tokens of the common providers."""
-    for gate, shapes in _GATES:
-        if gate.search(text):
-            text = _redact_shapes(shapes, text)
+    if _ANY_GATE.search(text):
+        for gate, shapes in _GATES:
+            if gate.search(text):
+                text = _redact_shapes(shapes, text)
     return _redact_shapes(_PLAIN, text)
 
 
