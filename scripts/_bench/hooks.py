@@ -41,6 +41,7 @@ def main() -> None:
     report = {
         "hook_p50_us": ours["hook_p50_us"],
         "hook_p99_us": ours["hook_p99_us"],
+        "after_pause_p50_us": ours["after_pause_p50_us"],
         "init_cold_ms": ours["init_cold_ms"],
         "init_warm_p50_ms": ours["init_warm_p50_ms"],
         "after_500_threads": ours["threads"],
@@ -49,6 +50,7 @@ def main() -> None:
         "reference": {
             "hook_p50_us": reference["hook_p50_us"],
             "hook_p99_us": reference["hook_p99_us"],
+            "after_pause_p50_us": reference["after_pause_p50_us"],
             "init_cold_ms": reference["init_cold_ms"],
             "init_warm_p50_ms": reference["init_warm_p50_ms"],
             f"after_{reference['initialized']}_threads": reference["threads"],

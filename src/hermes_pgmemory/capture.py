@@ -149,7 +149,7 @@ def turn(
     for role, said in ((Role.USER, user), (Role.ASSISTANT, assistant)):
         text = _turn_text(said, room.settings)
         if text is not None:
-            heard = _times_heard(role, said, messages or ())
+            heard = _times_heard(role, said, messages) if messages else 0
             writes += room.spoken(role, text, at, heard=heard)
         at += _MOMENT
     return writes

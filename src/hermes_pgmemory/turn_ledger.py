@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -65,6 +64,26 @@ class _Session:
     """What was said last, cut to `CONTEXT_CHARS`."""
 
 
+class Offer:
+    """What `TurnLedger.offered` returns; a generator would cost a hook more."""
+
+    __slots__ = ("_ledger", "_session_id", "_speaker")
+
+    def __init__(self, ledger: TurnLedger, speaker: Speaker, session_id: str) -> None:
+        """Stand for one offer of a session's turns."""
+        self._ledger = ledger
+        self._speaker = speaker
+        self._session_id = session_id
+
+    def __enter__(self) -> None:
+        """Do nothing: only the end matters."""
+
+    def __exit__(self, kind: object, _error: object, _traceback: object) -> None:
+        """Take the turns back if they were not accepted."""
+        if kind is not None:
+            self._ledger.take_back(self._speaker, self._session_id)
+
+
 class TurnLedger:
     """Counts what each session said, so that nothing is kept twice or dropped.
 
@@ -105,21 +124,18 @@ class TurnLedger:
         with self._mutex:
             return self._keep(self._session(speaker, session_id), turn, ordinal)
 
-    @contextmanager
-    def offered(self, speaker: Speaker, session_id: str) -> Generator[None]:
+    def offered(self, speaker: Speaker, session_id: str) -> Offer:
         """Count as kept what the body counts, unless it fails.
 
         Then all turns of the session are offered again when the transcript is told.
         Those the journal has taken get the ordinals they had, and stay one row.
         """
-        taken = False
-        try:
-            yield
-            taken = True
-        finally:
-            if not taken:
-                with self._mutex:
-                    self._session(speaker, session_id).kept.clear()
+        return Offer(self, speaker, session_id)
+
+    def take_back(self, speaker: Speaker, session_id: str) -> None:
+        """Forget what was kept of a session: it is offered again."""
+        with self._mutex:
+            self._session(speaker, session_id).kept.clear()
 
     def settle(self, speaker: Speaker, session_id: str) -> None:
         """Count what was retold as spoken: its own telling will not come any more.
