@@ -185,11 +185,12 @@ class EntryHit:
     content: str
     similarity: float | None
     """Cosine in [-1, 1]; None where no vector was compared."""
-    relevance: float | None
-    """The same on a scale that means the same for every model and question: 0 like an
-    unrelated text, 1 like an outright answer."""
+    relevance: float
+    """How surely it bears on the question, on a scale that means the same for every
+    model, question and number of rows: 0 like any unrelated text, 1 an answer."""
     score: float
-    """Mean of relevance and of the share of the question's words held, in [0, 1]."""
+    """What the hits are ranked by, in [0, 1]: the mean of nearness, which is similarity
+    on the model's scale, and of the share of the question's words held."""
     created_at: datetime
     updated_at: datetime
 
@@ -204,8 +205,9 @@ class TurnHit:
     role: Role
     content: str
     similarity: float | None
-    relevance: float | None
+    relevance: float
     score: float
+    """As an entry's, averaged with its neighbours' and its session's."""
     at: datetime
 
 

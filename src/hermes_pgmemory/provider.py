@@ -22,7 +22,6 @@ from hermes_pgmemory.boundary import fail_soft
 from hermes_pgmemory.config import host_schema
 from hermes_pgmemory.engine import Engine
 from hermes_pgmemory.metrics import RECALL_SECONDS
-from hermes_pgmemory.models import EntryHit
 from hermes_pgmemory.paths import PROVIDER, HomePaths
 from hermes_pgmemory.recall import Deadline
 from hermes_pgmemory.session import Session
@@ -206,7 +205,7 @@ class PgvectorProvider(MemoryProvider):
                 ),
             )
         floor = session.settings.min_similarity
-        hits = [hit for hit in answer.hits if _relevant(hit, floor)]
+        hits = [hit for hit in answer.hits if hit.relevance >= floor]
         self._recalled = len(hits)
         return render.ambient(hits, speaker.theme)
 
@@ -299,10 +298,3 @@ class PgvectorProvider(MemoryProvider):
                 self._finalizer.detach()
                 self._finalizer = None
         return engine if engine is not None and engine.pid == os.getpid() else None
-
-
-def _relevant(hit: EntryHit, floor: float) -> bool:
-    """Say whether an entry is worth injecting unasked."""
-    if hit.relevance is None:  # found by its words alone
-        return hit.score >= floor
-    return hit.relevance >= floor

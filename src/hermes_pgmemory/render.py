@@ -58,7 +58,7 @@ def entries_json(hits: Sequence[EntryHit], degraded: str | None) -> str:
                 "content": _result_text(hit.content),
                 "theme": hit.theme,
                 "target": hit.target,
-                "relevance": _rounded(hit.relevance),
+                "relevance": round(hit.relevance, 3),
                 "created_at": hit.created_at.isoformat(timespec="seconds"),
                 "updated_at": hit.updated_at.isoformat(timespec="seconds"),
             }
@@ -77,7 +77,7 @@ def turns_json(hits: Sequence[TurnHit], degraded: str | None) -> str:
                 "theme": hit.theme,
                 "role": hit.role,
                 "session_id": hit.session_id,
-                "relevance": _rounded(hit.relevance),
+                "relevance": round(hit.relevance, 3),
                 "at": hit.at.isoformat(timespec="seconds"),
             }
             for hit in hits
@@ -100,7 +100,3 @@ def _answer(results: list[dict[str, Any]], degraded: str | None) -> str:
 
 def _result_text(content: str) -> str:
     return defuse_fences(clip(content, MAX_RESULT_CHARS))
-
-
-def _rounded(share: float | None) -> float | None:
-    return None if share is None else round(share, 3)

@@ -2,12 +2,16 @@ from __future__ import annotations
 
 import random
 from concurrent.futures import ThreadPoolExecutor
-from math import sqrt
+from math import log, sqrt
+from uuid import uuid4
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from hermes_pgmemory.errors import BadRequest, DimensionMismatch
 from hermes_pgmemory.models import Scope, Subject, Target, Theme
+from hermes_pgmemory.ranking import Scale
 
 WORK, HOME = Theme("work"), Theme("home")
 ALICE, BOB = Subject("a" * 32), Subject("b" * 32)
@@ -33,13 +37,17 @@ SYNTAX = [
 
 @pytest.fixture(params=["entries", "turns"])
 def table(request, memory, contents_of):
-    """The same search over both tables: put texts, find texts."""
+    """The same search over both tables: put texts, find texts.
+
+    Every turn is a session of its own, so that no neighbour adds to its score.
+    """
+
+    def lone_turn(text, **more):
+        return memory.turn(text, **({"session_id": uuid4().hex} | more))
 
     class Table:
         find_hits = staticmethod(getattr(memory, request.param))
-        build = staticmethod(
-            {"entries": memory.add, "turns": memory.turn}[request.param]
-        )
+        build = staticmethod({"entries": memory.add, "turns": lone_turn}[request.param])
 
         def put(self, *texts, vectors=None, **more):
             writes = [self.build(text, **more) for text in texts]
@@ -165,6 +173,114 @@ class TestBoth:
         assert scores[0] == 1
 
 
+class TestRelevance:
+    """Whether a hit answers at all, which is more than being the best there is."""
+
+    E5 = Scale(floor=0.75, ceiling=0.90)
+
+    def relevances(self, table, text="", cosine=0.84, **more):
+        aslant = [cosine, sqrt(1 - cosine**2), 0]
+        hits = table.find_hits(text, vector=aslant, scale=self.E5, **more)
+        return {hit.content: hit.relevance for hit in hits}
+
+    def test_a_lone_row_is_judged_by_the_models_floor(self, table):
+        table.put("x", vectors=[[1, 0, 0]])
+        # The row itself is the sample: (0.84 + 4 * 0.75) / 5 is unrelated.
+        nearness = (0.84 - 0.768) / (0.90 - 0.768)
+        expected = nearness - 0.035 * log(1 / 100)
+        assert self.relevances(table)["x"] == pytest.approx(expected, abs=2e-3)
+
+    def test_a_question_near_to_everything_makes_nothing_relevant(self, table):
+        table.put(*(f"x {n}" for n in range(50)), vectors=[[1, 0, 0]] * 50)
+        alike = self.relevances(table)["x 0"]
+        table.put(*(f"y {n}" for n in range(50)), vectors=[[1, 0, 0.75]] * 50)
+        assert alike < self.relevances(table)["x 0"] - 0.2
+
+    def test_words_in_common_make_it_surer(self, table):
+        table.put("tea", "cup", vectors=[[1, 0, 0]] * 2)
+        found = self.relevances(table, "tea", cosine=0.78)
+        assert found["tea"] > found["cup"]
+
+    def test_among_more_rows_the_same_row_is_less_sure(self, table):
+        table.put("x", *(f"y {n}" for n in range(9)), vectors=[[1, 0, 0]] * 10)
+        few = self.relevances(table)["x"]
+        table.put(*(f"z {n}" for n in range(190)), vectors=[[1, 0, 0]] * 190)
+        assert self.relevances(table)["x"] < few
+
+    def test_words_alone_count_where_there_is_no_vector(self, table):
+        table.put("the hedgehog sleeps")
+        (hit,) = table.find_hits("hedgehog")
+        assert hit.relevance == 1
+
+    @given(cosine=st.floats(-1, 1), rows=st.integers(1, 5), floor=st.floats(0, 0.99))
+    @settings(
+        max_examples=25,
+        deadline=None,
+        suppress_health_check=[HealthCheck.function_scoped_fixture],
+    )
+    def test_it_stays_in_range(self, memory, cosine, rows, floor):
+        theme = Theme(uuid4().hex)
+        memory.apply(
+            *(memory.add(f"tea {n}", theme=theme) for n in range(rows)),
+            vectors={n: [1, n / 4, 0] for n in range(rows)},
+        )
+        hits = memory.entries(
+            "tea",
+            vector=[cosine, sqrt(max(0, 1 - cosine**2)), 0],
+            scope=Scope(theme=theme, subject=None),
+            scale=Scale(floor=floor, ceiling=1),
+        )
+        assert len(hits) == rows
+        assert all(0 <= hit.relevance <= 1 and 0 <= hit.score <= 1 for hit in hits)
+
+
+class TestNeighbours:
+    """A turn is judged together with what was said around it."""
+
+    def say(self, memory, *told, session_id="s1", **more):
+        """Say texts given as (text, vector) in one session."""
+        memory.apply(
+            *(memory.turn(text, session_id=session_id, **more) for text, _ in told),
+            vectors={n: vector for n, (_, vector) in enumerate(told) if vector},
+        )
+
+    def test_the_answer_beside_the_question_is_found(self, memory, contents_of):
+        self.say(memory, ("when is tea?", [1, 0, 0]), ("at five", [0, 1, 0]))
+        self.say(memory, ("something else", [0.1, 1, 0]), session_id="s2")
+        found = contents_of(memory.turns("tea", vector=[1, 0, 0]))
+        assert found[:2] == ["when is tea?", "at five"]
+
+    def test_a_neighbour_is_found_though_no_ranking_holds_it(self, memory, contents_of):
+        crowd = [(f"near {n}", [1, n / 1000, 0]) for n in range(80)]
+        for n, one in enumerate(crowd):
+            self.say(memory, one, session_id=f"c{n}")
+        self.say(memory, ("hedgehog?", [0.9, 0, 0]), ("yes, here", [0, 1, 0]))
+        assert "yes, here" in contents_of(
+            memory.turns("hedgehog", vector=[1, 0, 0], limit=200)
+        )
+
+    def test_good_company_wins_over_a_lone_equal(self, memory, contents_of):
+        self.say(memory, ("x", [1, 0.5, 0]), ("y", [0, 1, 0]), session_id="s1")
+        self.say(memory, ("z", [1, 0.5, 0]), ("w", [1, 0.5, 0]), session_id="s2")
+        assert contents_of(memory.turns("", vector=[1, 0, 0]))[:2] == ["z", "w"]
+
+    def test_another_session_is_no_neighbour(self, memory, contents_of):
+        self.say(memory, ("tea", None), session_id="s1")
+        self.say(memory, ("milk", None), session_id="s2")
+        assert contents_of(memory.turns("tea")) == ["tea"]
+
+    def test_without_vectors_only_words_find(self, memory, contents_of):
+        self.say(memory, ("tea", None), ("milk", None))
+        assert contents_of(memory.turns("tea")) == ["tea"]
+
+    def test_what_the_caller_may_not_see_is_no_neighbour(self, memory, contents_of):
+        self.say(memory, ("tea at five", [1, 0, 0]), subject=ALICE)
+        self.say(memory, ("my secret", [0, 1, 0]), subject=BOB)
+        scope = Scope(theme=WORK, subject=ALICE)
+        found = memory.turns("tea", vector=[1, 0, 0], scope=scope)
+        assert contents_of(found) == ["tea at five"]
+
+
 class TestScope:
     @pytest.fixture
     def everyone(self, table):
@@ -287,7 +403,8 @@ def test_fifty_searches_on_twenty_threads_leave_nothing_open(memory):
 def test_exact_search_finds_what_plain_arithmetic_finds(memory, contents_of):
     rand = random.Random(7)
     vectors = {n: [rand.gauss(0, 1) for _ in range(3)] for n in range(200)}
-    memory.apply(*(memory.turn(f"turn {n}") for n in range(200)), vectors=vectors)
+    turns = [memory.turn(f"turn {n}", session_id=f"s{n}") for n in range(200)]
+    memory.apply(*turns, vectors=vectors)
     question = [0.5, -1.0, 0.25]
 
     def cosine(vector):

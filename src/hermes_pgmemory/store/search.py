@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Any, Final
 
 import psycopg
 from psycopg.rows import DictRow, dict_row
 
-from hermes_pgmemory import ranking
 from hermes_pgmemory.models import (
     EntryHit,
     Role,
@@ -40,14 +39,13 @@ def search_entries(
 ) -> list[EntryHit]:
     """Return the *limit* best entries, best first."""
     parameters = {
-        **_question(text, vector, scope, limit),
+        **_question(text, vector, scope, limit, scale),
         "target": target and target.value,
         # What cannot be UTF-8 is not stored either, so it excludes nothing.
         "exclude": [
             hashlib.sha256(x.encode(errors="replace")).digest() for x in exclude
         ],
     }
-    rows = _run(conn, "search_entries", parameters)
     return [
         EntryHit(
             id=row["id"],
@@ -56,11 +54,11 @@ def search_entries(
             content=row["content"],
             similarity=row["similarity"],
             relevance=row["relevance"],
-            score=score,
+            score=row["score"],
             created_at=row["created_at"],
             updated_at=row["updated_at"],
         )
-        for row, score in _best(rows, scale, limit)
+        for row in _run(conn, "search_entries", parameters)
     ]
 
 
@@ -75,8 +73,10 @@ def search_turns(
     scale: Scale,
 ) -> list[TurnHit]:
     """Return the *limit* best turns, best first."""
-    parameters = {**_question(text, vector, scope, limit), "session_id": session_id}
-    rows = _run(conn, "search_turns", parameters)
+    parameters = {
+        **_question(text, vector, scope, limit, scale),
+        "session_id": session_id,
+    }
     return [
         TurnHit(
             id=row["id"],
@@ -86,15 +86,15 @@ def search_turns(
             content=row["content"],
             similarity=row["similarity"],
             relevance=row["relevance"],
-            score=score,
+            score=row["score"],
             at=row["ts"],
         )
-        for row, score in _best(rows, scale, limit)
+        for row in _run(conn, "search_turns", parameters)
     ]
 
 
 def _question(
-    text: str, vector: Vector | None, scope: Scope, limit: int
+    text: str, vector: Vector | None, scope: Scope, limit: int, scale: Scale
 ) -> dict[str, Any]:
     return {
         # A prompt may hold what PostgreSQL cannot, and therefore has no row of.
@@ -103,7 +103,10 @@ def _question(
         "theme": scope.theme,
         "subject": scope.subject,
         "include_shared": scope.include_shared,
+        "limit": limit,
         "pool": max(POOL, 4 * limit),
+        "floor": scale.floor,
+        "ceiling": scale.ceiling,
     }
 
 
@@ -112,23 +115,3 @@ def _run(
 ) -> list[DictRow]:
     with conn.cursor(row_factory=dict_row) as cursor:
         return cursor.execute(QUERIES[name], parameters).fetchall()
-
-
-def _best(
-    rows: Sequence[DictRow], scale: Scale, limit: int
-) -> list[tuple[DictRow, float]]:
-    """Fuse both signals of the candidates, half each; keep the *limit* best.
-
-    Each row gets its relevance, where it has a vector.
-    """
-    found = {row["id"]: row for row in rows}
-    near: dict[int, float] = {}
-    for row in rows:
-        row["relevance"] = None
-        if row["similarity"] is not None:
-            baseline = scale.baseline(row["mean"], row["sample"])
-            row["relevance"] = scale.relevance(row["similarity"], baseline)
-            near[row["id"]] = row["relevance"]
-    spoken = {row["id"]: row["lexical"] for row in rows if row["lexical"] > 0}
-    ranked = ranking.mix([near, spoken])
-    return [(found[row], score) for row, score in ranked[:limit]]
