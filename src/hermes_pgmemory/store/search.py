@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import psycopg
 from psycopg.rows import DictRow, dict_row
 
+from hermes_pgmemory import ranking
 from hermes_pgmemory.models import (
     EntryHit,
     Role,
@@ -39,26 +41,25 @@ def search_entries(
 ) -> list[EntryHit]:
     """Return the *limit* best entries, best first."""
     parameters = {
-        **_question(text, vector, scope, limit, scale),
+        **_question(text, vector, scope, limit),
         "target": target and target.value,
         # What cannot be UTF-8 is not stored either, so it excludes nothing.
         "exclude": [
             hashlib.sha256(x.encode(errors="replace")).digest() for x in exclude
         ],
     }
+    found = _Found.of(_run(conn, "search_entries", parameters), scale)
     return [
         EntryHit(
             id=row["id"],
             theme=Theme(row["agent_identity"]),
             target=Target(row["target"]),
             content=row["content"],
-            similarity=row["similarity"],
-            relevance=row["relevance"],
-            score=row["score"],
             created_at=row["created_at"],
             updated_at=row["updated_at"],
+            **found.judgement(row["id"]),
         )
-        for row in _run(conn, "search_entries", parameters)
+        for row in _run(conn, "read_entries", found.best(limit))
     ]
 
 
@@ -74,9 +75,11 @@ def search_turns(
 ) -> list[TurnHit]:
     """Return the *limit* best turns, best first."""
     parameters = {
-        **_question(text, vector, scope, limit, scale),
+        **_question(text, vector, scope, limit),
         "session_id": session_id,
     }
+    rows = _run(conn, "search_turns", parameters)
+    found = _Found.of(rows, scale).in_context()
     return [
         TurnHit(
             id=row["id"],
@@ -84,17 +87,15 @@ def search_turns(
             session_id=row["session_id"],
             role=Role(row["role"]),
             content=row["content"],
-            similarity=row["similarity"],
-            relevance=row["relevance"],
-            score=row["score"],
             at=row["ts"],
+            **found.judgement(row["id"]),
         )
-        for row in _run(conn, "search_turns", parameters)
+        for row in _run(conn, "read_turns", found.best(limit))
     ]
 
 
 def _question(
-    text: str, vector: Vector | None, scope: Scope, limit: int, scale: Scale
+    text: str, vector: Vector | None, scope: Scope, limit: int
 ) -> dict[str, Any]:
     return {
         # A prompt may hold what PostgreSQL cannot, and therefore has no row of.
@@ -103,10 +104,7 @@ def _question(
         "theme": scope.theme,
         "subject": scope.subject,
         "include_shared": scope.include_shared,
-        "limit": limit,
         "pool": max(POOL, 4 * limit),
-        "floor": scale.floor,
-        "ceiling": scale.ceiling,
     }
 
 
@@ -115,3 +113,60 @@ def _run(
 ) -> list[DictRow]:
     with conn.cursor(row_factory=dict_row) as cursor:
         return cursor.execute(QUERIES[name], parameters).fetchall()
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What a search yielded, with a score each."""
+
+    rows: Mapping[int, DictRow]
+    scores: Mapping[int, float]
+    scale: Scale
+
+    @classmethod
+    def of(cls, rows: Sequence[DictRow], scale: Scale) -> _Found:
+        near = {
+            row["id"]: nearness
+            for row in rows
+            if (nearness := _nearness(row, scale)) is not None
+        }
+        spoken = {row["id"]: row["lexical"] for row in rows if row["lexical"] > 0}
+        scores = ranking.mix([near, spoken])
+        return cls({row["id"]: row for row in rows}, scores, scale)
+
+    def in_context(self) -> _Found:
+        """Return the same turns, scored with what was said around them."""
+        scores = ranking.in_context(
+            self.scores,
+            [row["chain"] for row in self.rows.values() if row["chain"]],
+            {
+                id_: (row["agent_identity"], row["session_id"])
+                for id_, row in self.rows.items()
+            },
+        )
+        return replace(self, scores=scores)
+
+    def best(self, limit: int) -> dict[str, list[Any]]:
+        """Return the parameters that read the *limit* best rows."""
+        ids = ranking.best(self.scores, limit)
+        return {"ids": ids, "themes": [self.rows[id_]["agent_identity"] for id_ in ids]}
+
+    def judgement(self, id_: int) -> dict[str, Any]:
+        """Return what a hit tells of how well it fits."""
+        row = self.rows[id_]
+        return {
+            "similarity": row["similarity"],
+            "relevance": ranking.relevance(
+                _nearness(row, self.scale),
+                row["lexical"],
+                rows=row["rows"],
+                wordless=row["words"] == 0,
+            ),
+            "score": self.scores[id_],
+        }
+
+
+def _nearness(row: DictRow, scale: Scale) -> float | None:
+    if row["similarity"] is None:
+        return None
+    return scale.nearness(row["similarity"], scale.baseline(row["mean"], row["sample"]))

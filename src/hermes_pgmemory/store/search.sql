@@ -63,48 +63,30 @@ candidates AS MATERIALIZED (
      UNION
     (SELECT agent_identity, id FROM spoken ORDER BY lexical DESC, id LIMIT %(pool)s)
 ),
--- What an unrelated text has to this very question: some are near to everything, some
--- to nothing. The mean over a sample tells, and a small sample tells little, so that
--- the model's floor counts for four rows.
-baseline AS (
-    SELECT (coalesce(sum(cosine), 0) + 4 * %(floor)s) / (count(cosine) + 4) AS unrelated
-      FROM (SELECT nullif(1 - (embedding <=> %(vector)b::halfvec), 'NaN') AS cosine
+-- What is near to this question without answering it: the mean over a sample.
+baseline AS MATERIALIZED (
+    SELECT avg(nullif(1 - (embedding <=> %(vector)b::halfvec), 'NaN')) AS mean,
+           count(embedding) AS sample
+      FROM (SELECT embedding
               FROM visible
              WHERE model_id = (SELECT model_id FROM active)
              LIMIT 256) AS sampled
 )
 
 -- :fragment signals
--- Both signals of a row in `considered`, however it was found: its cosine, and that on
--- a scale from the baseline to the model's ceiling.
-cosine AS similarity,
-CASE WHEN cosine IS NOT NULL  -- greatest() would make a 0 of it
-     THEN least(1, greatest(0, (cosine - unrelated)
-                               / greatest(%(ceiling)s - unrelated, 1e-6)))
-     END AS nearness,
-coalesce(lexical, 0) AS lexical
-
--- :fragment judged
--- What the signals come to. A ranking that finds nothing has no say in the score. The
--- relevance must hold against the number of rows as well: among more of them, one that
--- seems near is more likely by chance. Its weights were fitted so that 0.3 lets one in
--- ten questions pass that nothing answers, from 10 rows to 500.
-judged AS MATERIALIZED (
-    SELECT *,
-           (coalesce(nearness, 0) + lexical)
-               / greatest(1, max((nearness IS NOT NULL)::int) OVER ()
-                             + max((lexical > 0)::int) OVER ()) AS score,
-           least(1, greatest(0,
-               CASE WHEN nearness IS NULL THEN lexical
-                    WHEN (SELECT count(*) FROM words) = 0 THEN nearness
-                    ELSE 0.8 * nearness + 0.2 * lexical
-               END - 0.035 * ln(greatest((SELECT rows FROM size), 1) / 100.0)))
-               AS relevance
-      FROM measured
-     WHERE nearness IS NOT NULL OR lexical > 0
-)
+-- Both signals of a row, however it was found, and what they are judged against. The
+-- words are counted once more, row by row: a join with all that hold one costs more.
+CASE WHEN model_id = (SELECT model_id FROM active)
+     THEN nullif(1 - (embedding <=> %(vector)b::halfvec), 'NaN') END AS similarity,
+coalesce((SELECT sum(weight) FROM words JOIN weights USING (lexeme) WHERE tsv @@ query)
+         / (SELECT sum(weight) FROM weights), 0) AS lexical,
+(SELECT rows FROM size) AS rows,
+(SELECT count(*) FROM words) AS words,
+(SELECT mean FROM baseline) AS mean,
+(SELECT sample FROM baseline) AS sample
 
 -- :name search_entries
+-- Candidates among memory entries, in no order.
 WITH visible AS NOT MATERIALIZED (
     SELECT *
       FROM memory_entries
@@ -113,31 +95,14 @@ WITH visible AS NOT MATERIALIZED (
        AND (%(target)s::text IS NULL OR target = %(target)s)
        AND content_hash <> ALL (%(exclude)s::bytea[])
 ),
-{ranking},
-measured AS (
-    SELECT id, agent_identity, {signals}
-      FROM candidates
-      JOIN memory_entries USING (agent_identity, id)
-      LEFT JOIN spoken USING (agent_identity, id)
-     CROSS JOIN baseline
-     CROSS JOIN LATERAL (
-        SELECT CASE WHEN model_id = (SELECT model_id FROM active)
-                    THEN nullif(1 - (embedding <=> %(vector)b::halfvec), 'NaN')
-               END AS cosine) AS compared
-),
-{judged}
-SELECT id, agent_identity, target, content, created_at, updated_at,
-       similarity, relevance, score
-  FROM judged
-  JOIN memory_entries USING (agent_identity, id)
- ORDER BY round(score::numeric, 9) DESC, id
- LIMIT %(limit)s;
+{ranking}
+SELECT agent_identity, id, {signals}
+  FROM candidates
+  JOIN memory_entries USING (agent_identity, id);
 
 -- :name search_turns
--- A turn is seldom an answer alone: its neighbours in the session and the best of the
--- session add to its score, and may be an answer themselves. The weights (0.2 next to
--- it, 0.15 two away, 0.3 for the mean of the session's three best) were chosen on four
--- LoCoMo conversations.
+-- Candidates among conversation turns and the two turns before and after each, in no
+-- order. A candidate comes with the ids of all these, its own among them.
 WITH visible AS NOT MATERIALIZED (
     SELECT *
       FROM conversations
@@ -145,84 +110,56 @@ WITH visible AS NOT MATERIALIZED (
        AND (%(session_id)s::text IS NULL OR session_id = %(session_id)s)
 ),
 {ranking},
-around AS MATERIALIZED (
-    SELECT candidates.id AS candidate, turn.agent_identity, near.id, near.step
+chains AS MATERIALIZED (
+    SELECT turn.agent_identity,
+           turn.id,
+           before.ids || turn.id || after.ids AS chain
       FROM candidates
       JOIN conversations AS turn USING (agent_identity, id)
      CROSS JOIN LATERAL (
-        SELECT turn.id, 0 AS step
-         UNION ALL
-       (SELECT id, -row_number() OVER (ORDER BY ts DESC, id DESC)
-          FROM visible
-         WHERE agent_identity = turn.agent_identity
-           AND session_id = turn.session_id
-           AND (ts, id) < (turn.ts, turn.id)
-         ORDER BY ts DESC, id DESC
-         LIMIT 2)
-         UNION ALL
-       (SELECT id, row_number() OVER (ORDER BY ts, id)
-          FROM visible
-         WHERE agent_identity = turn.agent_identity
-           AND session_id = turn.session_id
-           AND (ts, id) > (turn.ts, turn.id)
-         ORDER BY ts, id
-         LIMIT 2)) AS near
+        SELECT coalesce(array_agg(id ORDER BY ts, id), '{}') AS ids
+          FROM (SELECT id, ts
+                  FROM visible
+                 WHERE agent_identity = turn.agent_identity
+                   AND session_id = turn.session_id
+                   AND (ts, id) < (turn.ts, turn.id)
+                 ORDER BY ts DESC, id DESC
+                 LIMIT 2) AS two) AS before
+     CROSS JOIN LATERAL (
+        SELECT coalesce(array_agg(id ORDER BY ts, id), '{}') AS ids
+          FROM (SELECT id, ts
+                  FROM visible
+                 WHERE agent_identity = turn.agent_identity
+                   AND session_id = turn.session_id
+                   AND (ts, id) > (turn.ts, turn.id)
+                 ORDER BY ts, id
+                 LIMIT 2) AS two) AS after
 ),
 considered AS MATERIALIZED (
-    SELECT DISTINCT agent_identity, id FROM around
-),
-measured AS (
-    SELECT id, agent_identity, session_id, {signals}
-      FROM considered
-      JOIN conversations USING (agent_identity, id)
-      LEFT JOIN spoken USING (agent_identity, id)
-     CROSS JOIN baseline
-     CROSS JOIN LATERAL (
-        SELECT CASE WHEN model_id = (SELECT model_id FROM active)
-                    THEN nullif(1 - (embedding <=> %(vector)b::halfvec), 'NaN')
-               END AS cosine) AS compared
-),
-{judged},
-neighbours AS (
-    SELECT DISTINCT
-           one.agent_identity,
-           one.id,
-           other.id AS neighbour,
-           CASE abs(one.step - other.step) WHEN 1 THEN 0.2 ELSE 0.15 END AS weight
-      FROM around AS one
-      JOIN around AS other USING (agent_identity, candidate)
-     WHERE abs(one.step - other.step) IN (1, 2)
-),
-next_to_it AS (
-    SELECT neighbours.agent_identity,
-           neighbours.id,
-           sum(weight * coalesce(judged.score, 0)) AS sum,
-           sum(weight) AS weight
-      FROM neighbours
-      LEFT JOIN judged
-        ON (judged.agent_identity, judged.id)
-           = (neighbours.agent_identity, neighbours.neighbour)
-     GROUP BY neighbours.agent_identity, neighbours.id
-),
-in_session AS (
-    SELECT agent_identity, session_id, avg(score) AS mean
-      FROM (SELECT *,
-                   row_number() OVER (PARTITION BY agent_identity, session_id
-                                          ORDER BY score DESC) AS place
-              FROM judged) AS ranked
-     WHERE place <= 3
-     GROUP BY agent_identity, session_id
-),
-in_context AS (
-    SELECT id, agent_identity, similarity, relevance,
-           (score + coalesce(next_to_it.sum, 0) + 0.3 * in_session.mean)
-               / (1 + coalesce(next_to_it.weight, 0) + 0.3) AS score
-      FROM judged
-      JOIN in_session USING (agent_identity, session_id)
-      LEFT JOIN next_to_it USING (agent_identity, id)
+    SELECT agent_identity,
+           member AS id,
+           max(chain) FILTER (WHERE member = chains.id) AS chain
+      FROM chains
+     CROSS JOIN unnest(chain) AS member
+     GROUP BY agent_identity, member
 )
-SELECT id, agent_identity, session_id, role, content, ts, similarity, relevance, score
-  FROM in_context
+SELECT agent_identity, id, session_id, chain, {signals}
+  FROM considered
+  JOIN conversations USING (agent_identity, id);
+
+-- :fragment chosen
+-- Rows by two arrays of the same length; `place` is the place in them, from 1.
+unnest(%(themes)s::text[], %(ids)s::bigint[])
+    WITH ORDINALITY AS chosen (agent_identity, id, place)
+
+-- :name read_entries
+SELECT id, agent_identity, target, content, created_at, updated_at
+  FROM {chosen}
+  JOIN memory_entries USING (agent_identity, id)
+ ORDER BY place;
+
+-- :name read_turns
+SELECT id, agent_identity, session_id, role, content, ts
+  FROM {chosen}
   JOIN conversations USING (agent_identity, id)
- ORDER BY round(score::numeric, 9) DESC, id
- LIMIT %(limit)s;
+ ORDER BY place;

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hermes_pgmemory.ranking import Scale, best, in_context, mix, relevance
+
+similarity = st.floats(-1.001, 1.001)
+legs = st.lists(
+    st.dictionaries(st.integers(1, 30), st.floats(0, 1), max_size=20), max_size=3
+)
+
+
+E5 = Scale(floor=0.75, ceiling=0.90)
+
+
+class TestScale:
+    def test_without_rows_the_models_floor_is_the_baseline(self):
+        assert E5.baseline(None, 0) == 0.75
+
+    def test_many_rows_outweigh_the_floor_and_few_do_not(self):
+        assert E5.baseline(0.79, 1) == pytest.approx(0.758)
+        assert E5.baseline(0.79, 256) == pytest.approx(0.79, abs=1e-3)
+
+    def test_nearness_runs_from_the_baseline_to_the_ceiling(self):
+        assert E5.nearness(0.76, 0.76) == 0.0
+        assert E5.nearness(0.83, 0.76) == pytest.approx(0.5)
+        assert E5.nearness(0.90, 0.76) == pytest.approx(1.0)
+
+    def test_the_same_question_asked_of_nearer_texts_is_judged_by_them(self):
+        """A question that is near to everything makes nothing near."""
+        assert E5.nearness(0.82, 0.81) < 0.2 < E5.nearness(0.82, 0.76)
+
+    @given(
+        similarity, similarity, similarity, st.integers(0, 999), st.floats(0.0, 0.99)
+    )
+    def test_it_stays_in_range_and_keeps_order(self, one, other, mean, rows, floor):
+        scale = Scale(floor=floor, ceiling=1.0)
+        baseline = scale.baseline(mean, rows)
+        low, high = sorted((one, other))
+        assert 0 <= scale.nearness(low, baseline) <= scale.nearness(high, baseline)
+        assert scale.nearness(high, baseline) <= 1
+
+
+class TestRelevance:
+    def test_words_and_meaning_both_count(self):
+        assert relevance(0.5, 0.5, rows=100) == pytest.approx(0.5)
+        assert relevance(0.5, 0.0, rows=100) == pytest.approx(0.4)
+        assert relevance(0.0, 0.5, rows=100) == pytest.approx(0.1)
+
+    def test_a_row_without_a_vector_has_its_words_alone(self):
+        assert relevance(None, 0.5, rows=100) == pytest.approx(0.5)
+
+    def test_a_question_without_words_is_judged_by_meaning_alone(self):
+        assert relevance(0.5, 0.0, rows=100, wordless=True) == pytest.approx(0.5)
+
+    def test_among_more_rows_it_takes_more(self):
+        sure = [relevance(0.5, 0.5, rows=n) for n in (0, 10, 100, 1000, 10**6)]
+        assert sure == sorted(sure, reverse=True)
+        assert sure[0] > sure[2] > sure[-1]
+
+    @given(
+        st.none() | st.floats(0, 1),
+        st.floats(0, 1),
+        st.integers(0, 10**9),
+        st.booleans(),
+    )
+    def test_it_stays_in_range(self, nearness, lexical, rows, wordless):
+        sure = relevance(nearness, lexical, rows=rows, wordless=wordless)
+        assert 0 <= sure <= 1
+
+
+class TestMix:
+    def test_averages_both_legs(self):
+        mixed = mix([{1: 1.0, 2: 0.5}, {2: 1.0, 3: 0.5}])
+        assert mixed == {1: 0.5, 2: 0.75, 3: 0.25}
+
+    def test_leaves_a_single_ranking_as_it_is(self):
+        assert mix([{1: 0.4, 2: 1.0}, {}]) == {1: 0.4, 2: 1.0}
+
+    def test_of_nothing_is_nothing(self):
+        assert mix([]) == mix([{}, {}]) == {}
+
+    @given(legs)
+    def test_scores_exactly_the_union(self, given_legs):
+        mixed = mix(given_legs)
+        assert set(mixed) == {row for leg in given_legs for row in leg}
+        assert all(0 <= score <= 1 for score in mixed.values())
+
+    @given(legs, st.randoms())
+    def test_ignores_the_order_of_the_legs(self, given_legs, random):
+        before = mix(given_legs)
+        random.shuffle(given_legs)
+        assert mix(given_legs) == pytest.approx(before)
+
+
+class TestBest:
+    def test_breaks_ties_by_the_smaller_id(self):
+        assert best({9: 1.0, 3: 1.0, 5: 1.0 - 1e-12}, 3) == [3, 5, 9]
+
+    def test_keeps_no_more_than_asked_for(self):
+        assert best({1: 0.1, 2: 0.9, 3: 0.5}, 2) == [2, 3]
+
+
+class TestInContext:
+    def test_a_turn_alone_keeps_its_score(self):
+        assert in_context({1: 0.5}, [[1]], {1: "s"}) == pytest.approx({1: 0.5})
+
+    def test_equals_keep_their_score(self):
+        scores = dict.fromkeys(range(5), 0.4)
+        context = in_context(scores, [list(range(5))], dict.fromkeys(range(5), "s"))
+        assert context == pytest.approx(scores)
+
+    def test_nearer_neighbours_add_more(self):
+        sessions = dict.fromkeys(range(1, 5), "s")
+        scores = {1: 1.0, 2: 0.0, 3: 0.0, 4: 0.0}
+        context = in_context(scores, [[1, 2, 3], [2, 3, 4]], sessions)
+        assert context[1] > context[2] > context[3] > context[4] > 0
+
+    def test_a_chain_met_twice_counts_once(self):
+        sessions = {1: "s", 2: "s"}
+        once = in_context({1: 1.0, 2: 0.0}, [[1, 2]], sessions)
+        assert in_context({1: 1.0, 2: 0.0}, [[1, 2], [1, 2]], sessions) == once
+
+    def test_by_the_written_weights(self):
+        context = in_context({1: 0.8, 2: 0.2}, [[1, 2]], {1: "s", 2: "s"})
+        assert context[1] == pytest.approx((0.8 + 0.2 * 0.2 + 0.3 * 0.5) / 1.5)
+
+    def test_an_unscored_neighbour_counts_as_nothing(self):
+        assert in_context({1: 0.5}, [[1, 7]], {1: "s"})[1] < 0.5
+
+    def test_another_session_adds_nothing(self):
+        context = in_context({1: 1.0, 2: 0.1}, [[1], [2]], {1: "s", 2: "t"})
+        assert context == pytest.approx({1: 1.0, 2: 0.1})
+
+    @given(
+        st.dictionaries(st.integers(0, 20), st.floats(0, 1)),
+        st.lists(st.lists(st.integers(0, 20), max_size=5, unique=True), max_size=10),
+    )
+    def test_stays_in_range_and_loses_nobody(self, scores, chains):
+        context = in_context(scores, chains, {row: row % 3 for row in scores})
+        assert set(context) == set(scores)
+        assert all(-1e-9 <= score <= 1 + 1e-9 for score in context.values())
