@@ -36,6 +36,8 @@ _KINDS: Final[dict[str, type[Write]]] = {
     "agent": SeeAgent,
 }
 _TAGS: Final = {kind: tag for tag, kind in _KINDS.items()}
+ENTRY_RECORDS: Final = tuple(f'{{"w":"{tag}",' for tag in ("add", "replace", "remove"))
+"""How the text of a write to a memory entry begins."""
 _PARSERS: Final[dict[str, Callable[[Any], Any]]] = {
     "at": lambda value: datetime.fromtimestamp(value, UTC),
     "target": Target,

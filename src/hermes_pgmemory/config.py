@@ -106,7 +106,7 @@ class Settings(BaseModel):
     """Megabytes the journal may take during an outage; then writes are refused."""
 
     bulk_sync_on_init: bool = True
-    """Import MEMORY.md and USER.md when an agent starts."""
+    """Follow MEMORY.md and USER.md: import what is new, retire what is gone."""
 
     sync_turns: bool = True
     """Keep conversation turns."""

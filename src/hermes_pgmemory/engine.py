@@ -32,7 +32,7 @@ from hermes_pgmemory.errors import (
     ModelMismatch,
     SchemaError,
 )
-from hermes_pgmemory.housekeeping import FileImport, Healer
+from hermes_pgmemory.housekeeping import FileMirror, Healer
 from hermes_pgmemory.journal import Journal, orphans
 from hermes_pgmemory.metrics import JOURNAL_WRITES, WRITES
 from hermes_pgmemory.models import AgentKind, SeeAgent, Theme, Write
@@ -106,7 +106,7 @@ class Engine:
         )
         self._mutex = threading.Lock()
         self.private_notes = PrivateNotes(paths.state)
-        self._files = FileImport(paths.memories, self._store, self.private_notes)
+        self._files = FileMirror(paths, self._store, self.private_notes)
         self._healer = Healer(self._store, self._batcher)
         self._adopted_at = 0.0
         self._prompts: OrderedDict[tuple[str, str], frozenset[str]] = OrderedDict()
@@ -165,7 +165,7 @@ class Engine:
 
     def note_prompt(self, theme: Theme, session_id: str) -> None:
         """Remember which file entries the prompt being built now shows."""
-        shown = memory_files.shown(self.paths.memories)
+        shown = memory_files.shown(self.paths)
         with self._mutex:
             self._prompts[theme, session_id] = shown
             self._prompts.move_to_end((theme, session_id))
@@ -189,8 +189,11 @@ class Engine:
                 self._keeper.start()
                 self.writer.start()
 
-    def import_files(self, theme: Theme) -> None:
-        """Import MEMORY.md and USER.md for *theme*, in the background, if changed."""
+    def follow_files(self, theme: Theme) -> None:
+        """Follow MEMORY.md and USER.md in the background, if they have changed.
+
+        Two calls of `stat` here. What they hold and no row does is for *theme*.
+        """
         if self._files.wanted_for(theme):
             self.writer.wake()
 
@@ -269,7 +272,7 @@ class Engine:
         return str(mismatch)
 
     def _when_idle(self) -> float | None:
-        """Import changed files and heal rows; return when to come back, in seconds."""
+        """Follow changed files and heal rows; return when to come back, in seconds."""
         JOURNAL_WRITES.set(self._journal.depth)
         if self._closing.is_set():
             return None

@@ -1,21 +1,26 @@
-"""What the writer's thread does when the journal is empty: import and heal."""
+"""What the writer's thread does when the journal is empty: follow files, and heal."""
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 from typing import Final
 
 from hermes_pgmemory import memory_files
 from hermes_pgmemory.batcher import Batcher
+from hermes_pgmemory.codec import ENTRY_RECORDS
 from hermes_pgmemory.errors import (
     DimensionMismatch,
     PgMemoryError,
     UnstorableWrite,
 )
-from hermes_pgmemory.models import Target, Theme, Vector, Write
+from hermes_pgmemory.journal import waiting
+from hermes_pgmemory.memory_files import MemoryFile
+from hermes_pgmemory.models import FileVerdict, Target, Theme, Vector, Write
+from hermes_pgmemory.paths import HomePaths
 from hermes_pgmemory.private_notes import PrivateNotes
 from hermes_pgmemory.store import Store, Table, Unembedded
 
@@ -26,44 +31,114 @@ HEAL_EVERY_S: Final = 30.0
 log = logging.getLogger("hermes_pgmemory")
 
 
-class FileImport:
-    """Imports MEMORY.md and USER.md of one home when they have changed."""
+class FileMirror:
+    """Follows MEMORY.md and USER.md of one home: most changes come without a hook.
 
-    def __init__(self, folder: Path, store: Store, private: PrivateNotes) -> None:
-        """Watch the two files in *folder*; leave *private* entries alone."""
+    Approved writes, background reviews, people and other programs change the files. A
+    file that has not changed costs a `stat`. One that has is compared with its rows
+    only once no write of an entry waits in any journal of the home: such a write may
+    be why the file changed, and must come first.
+    """
+
+    def __init__(self, paths: HomePaths, store: Store, private: PrivateNotes) -> None:
+        """Follow the files of a home; never import what is *private*."""
+        self._paths = paths
         self._private = private
-        self._folder = folder
         self._store = store
         self._theme: Theme | None = None
-        self._done: dict[Target, memory_files.Stamp] = {}
+        self._done: dict[Target, memory_files.Stamp | None] = {}
+        self._seen: dict[Target, tuple[memory_files.Stamp | None, float]] = {}
+        self._told: set[str] = set()
 
     def wanted_for(self, theme: Theme) -> bool:
-        """Import for *theme* from now on; tell whether there is anything to do."""
+        """Import into *theme* from now on; tell whether there is anything to do."""
         self._theme = theme
-        return any(
-            memory_files.stamp_of(self._folder / name)
-            not in (None, self._done.get(target))
-            for target, name in memory_files.FILES.items()
-        )
+        return any(map(self._changed, Target))
 
     def run(self, submit: Callable[[Iterable[Write]], None]) -> float | None:
-        """Submit what is new; return the seconds after which to look again."""
-        if self._theme is None:
+        """Follow what has changed; return the seconds after which to look again.
+
+        Raises:
+            Unavailable: The database or the journal; the next call tries again.
+        """
+        if (theme := self._theme) is None:
             return None
-        again_s: float | None = None
-        for target in memory_files.FILES:
-            file = memory_files.read(self._folder, target)
-            if file is None or self._done.get(target) == file.stamp:
+        settled = True
+        for target in filter(self._changed, Target):
+            try:
+                file = memory_files.read(self._paths, target)
+            except OSError as exc:
+                self._warn(
+                    f"{memory_files.FILES[target]} cannot be read ({exc.strerror}): "
+                    "nothing is imported from it or retired until it can"
+                )
                 continue
-            if file.age_s < memory_files.SETTLE_S:
-                again_s = memory_files.SETTLE_S
-                continue
-            known = self._store.contents_from(file.source, timeout_s=TIMEOUT_S)
-            open_to_all = self._private.without(file.entries)
-            shared = replace(file, entries=open_to_all)
-            submit(memory_files.additions(shared, known, theme=self._theme))
-            self._done[target] = file.stamp
-        return again_s
+            if not self._is_settled(file) or not self._follow(file, theme, submit):
+                settled = False
+        return None if settled else memory_files.SETTLE_S
+
+    def _changed(self, target: Target) -> bool:
+        return target not in self._done or self._done[target] != self._stamp(target)
+
+    def _stamp(self, target: Target) -> memory_files.Stamp | None:
+        return memory_files.stamp_of(self._paths.memories / memory_files.FILES[target])
+
+    def _is_settled(self, file: MemoryFile) -> bool:
+        """Tell whether the host had time to report the change, and we to store it."""
+        now = time.monotonic()
+        stamp, since = self._seen.get(file.target, (None, now))
+        if stamp != file.stamp:
+            since = now
+        self._seen[file.target] = file.stamp, since
+        # By our own clock too: a file may come from a host whose clock is ahead.
+        age_s = max(file.age_s, now - since)
+        if age_s < memory_files.SETTLE_S:
+            return False
+        return not waiting(self._paths.journal, ENTRY_RECORDS)
+
+    def _follow(
+        self,
+        file: MemoryFile,
+        theme: Theme,
+        submit: Callable[[Iterable[Write]], None],
+    ) -> bool:
+        """Bring the rows in line with *file*; False if it has changed meanwhile."""
+        rows, verdict = self._store.reconcile(
+            file.ids,
+            judge=partial(memory_files.compare, file),
+            unchanged=lambda: self._stamp(file.target) == file.stamp,
+            at=file.changed_at,
+            timeout_s=TIMEOUT_S,
+        )
+        if verdict is None:
+            return False
+        self._tell(file, verdict)
+        shared = replace(file, entries=self._private.without(file.entries))
+        submit(memory_files.additions(shared, rows, theme=theme))
+        self._done[file.target] = file.stamp
+        return True
+
+    def _tell(self, file: MemoryFile, verdict: FileVerdict) -> None:
+        name = memory_files.FILES[file.target]
+        if file.unreadable:
+            self._warn(
+                f"{name} holds {file.unreadable} entries that are not UTF-8; they "
+                "were left out"
+            )
+        if verdict.doubtful:
+            log.warning(
+                "%s lost %d entries at once, which are still recalled: put them back, "
+                "or let `hermes-pgvector reconcile --execute` retire them",
+                name,
+                len(verdict.doubtful),
+            )
+        if verdict.gone:
+            log.info("%s holds %d entries no more", name, len(verdict.gone))
+
+    def _warn(self, line: str) -> None:
+        if line not in self._told:
+            self._told.add(line)
+            log.warning("%s", line)
 
 
 class Healer:

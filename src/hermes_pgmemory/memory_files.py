@@ -1,23 +1,24 @@
-"""MEMORY.md and USER.md: what a session's prompt shows, and what is to import.
+"""MEMORY.md and USER.md: what a session's prompt shows, and what the rows must follow.
 
 The files belong to a home (a profile), while themes come from request headers: many
 themes may write to one file. So an entry is imported into the *profile's* theme, and
-only if no theme holds it from this file already.
+only if no theme holds it from this file already; and a row that is in its file no more
+is retired, whichever theme it is in.
 """
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from hermes_pgmemory.file_ids import file_ids
 from hermes_pgmemory.hygiene import MAX_ENTRY_CHARS, storable
-from hermes_pgmemory.models import AddEntry, Target, Theme
-from hermes_pgmemory.paths import file_id
+from hermes_pgmemory.models import AddEntry, FileRow, FileVerdict, Target, Theme
+from hermes_pgmemory.paths import HomePaths
 from hermes_pgmemory.text import split_entries
 
 FILES: Final[Mapping[Target, str]] = {
@@ -25,12 +26,13 @@ FILES: Final[Mapping[Target, str]] = {
     Target.USER: "USER.md",
 }
 SETTLE_S: Final = 2.0
-"""A file changed more recently than this may hold entries whose own write is still
-on its way from another process."""
-
-log = logging.getLogger("hermes_pgmemory")
+"""A file changed more recently than this may hold entries of which the host has not
+told us yet: it writes the file first."""
+SEVERAL: Final = 3
+"""From so many entries on, losing more than half at once is doubted."""
 
 Stamp = tuple[int, int, int]
+"""Modification time in ns, size, inode: changes when the file does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +40,35 @@ class MemoryFile:
     """One of the two files, as it was when read."""
 
     target: Target
-    source: str
-    stamp: Stamp
-    """Modification time in ns, size, inode: changes when the file does."""
+    ids: Sequence[str]
+    """What the database calls it, then what it calls its ancestors."""
+    stamp: Stamp | None
+    """None if there is no such file."""
     entries: tuple[str, ...]
+    unreadable: int = 0
+    """How many further entries are not UTF-8."""
 
     @property
     def age_s(self) -> float:
-        """Seconds since the last change."""
-        return time.time() - self.stamp[0] / 1e9
+        """Seconds since the last change; endless if the file is not there."""
+        return time.time() - self.stamp[0] / 1e9 if self.stamp else float("inf")
+
+    @property
+    def changed_at(self) -> datetime:
+        """When it last changed; now, if it is not there."""
+        if self.stamp is None:
+            return datetime.now(UTC)
+        return datetime.fromtimestamp(self.stamp[0] / 1e9, UTC)
+
+    @property
+    def texts(self) -> list[str]:
+        """Its entries as they would be stored, each once."""
+        return [text for text in dict.fromkeys(map(_stored, self.entries)) if text]
 
 
-def sources(folder: Path) -> dict[Target, str]:
-    """Name both files of *folder*; see `paths.file_id`."""
-    return {target: file_id(folder / name) for target, name in FILES.items()}
+def sources(paths: HomePaths) -> dict[Target, str]:
+    """Name both files of a home, as rows do; see `file_ids`."""
+    return {target: file_ids(paths, name)[0] for target, name in FILES.items()}
 
 
 def stamp_of(path: Path) -> Stamp | None:
@@ -63,53 +80,83 @@ def stamp_of(path: Path) -> Stamp | None:
     return stat.st_mtime_ns, stat.st_size, stat.st_ino
 
 
-def read(folder: Path, target: Target) -> MemoryFile | None:
-    """Read one file; None if it is not there or cannot be read."""
-    path = folder / FILES[target]
-    stamp = stamp_of(path)
-    if stamp is None:
-        return None
-    try:
-        raw = path.read_bytes()
-    except OSError as exc:
-        log.warning("cannot read %s: %s", path.name, exc.strerror)
-        return None
+def read(paths: HomePaths, target: Target) -> MemoryFile:
+    """Read one file; one that is not there has no entries.
+
+    Raises:
+        OSError: It is there, but cannot be read.
+    """
+    name = FILES[target]
+    # The stamp first: a change between the two makes it stale, never the entries.
+    stamp = stamp_of(paths.memories / name)
+    raw = b"" if stamp is None else (paths.memories / name).read_bytes()
     entries, unreadable = split_entries(raw)
-    if unreadable:
-        log.warning(
-            "%s holds %d entries that are not UTF-8; they were left out",
-            path.name,
-            unreadable,
-        )
-    return MemoryFile(target, file_id(path), stamp, tuple(entries))
+    ids = file_ids(paths, name)
+    return MemoryFile(target, ids, stamp, tuple(entries), unreadable)
 
 
-def shown(folder: Path) -> frozenset[str]:
+def shown(paths: HomePaths) -> frozenset[str]:
     """Return every entry a prompt built now shows, as it would be stored."""
-    files = (read(folder, target) for target in FILES)
-    return frozenset(
-        _stored(entry) for file in files if file is not None for entry in file.entries
-    )
+    texts: set[str] = set()
+    for target in FILES:
+        try:
+            texts.update(read(paths, target).texts)
+        except OSError:
+            continue  # the prompt does not show it either
+    return frozenset(texts)
+
+
+def compare(
+    file: MemoryFile, rows: Sequence[FileRow], *, confirmed: bool = False
+) -> FileVerdict:
+    """Return what *file* says about its *rows*.
+
+    Where it lost most of its entries, all of them, or holds some that cannot be read,
+    the loss is doubtful, unless somebody *confirmed* it.
+    """
+    texts = set(file.texts)
+    held = [row for row in rows if row.known and not row.missing and not row.retired]
+    gone = [row for row in held if not _holds(texts, row)]
+    present = [
+        row
+        for row in rows
+        if _holds(texts, row) and (row.missing or row.retired or not row.known)
+    ]
+    if confirmed:
+        lost = [r for r in rows if r.known and not r.retired and not _holds(texts, r)]
+        return FileVerdict(present=present, gone=lost)
+    most = len(held) >= SEVERAL and 2 * len(gone) > len(held)
+    if most or not texts or file.unreadable:
+        return FileVerdict(present=present, doubtful=gone)
+    return FileVerdict(present=present, gone=gone)
 
 
 def additions(
-    file: MemoryFile, known: Iterable[str], *, theme: Theme
+    file: MemoryFile, rows: Iterable[FileRow], *, theme: Theme
 ) -> list[AddEntry]:
-    """Return writes for the entries of *file* that are not *known*."""
-    have = set(known)
-    at = datetime.fromtimestamp(file.stamp[0] / 1e9, UTC)
+    """Return writes for the entries of *file* that no row of *rows* holds."""
+    have = {part for row in rows for part in _parts(row)}
     return [
         AddEntry(
             theme=theme,
             target=file.target,
             content=text,
-            at=at,
-            source=file.source,
+            at=file.changed_at,
+            source=file.ids[0],
             metadata={"write_origin": "file_import"},
         )
-        for text in dict.fromkeys(map(_stored, file.entries))
-        if text and text not in have
+        for text in file.texts
+        if text not in have
     ]
+
+
+def _holds(texts: set[str], row: FileRow) -> bool:
+    return texts.issuperset(_parts(row))
+
+
+def _parts(row: FileRow) -> list[str]:
+    """Return what a file shows of a row: a note may hold the host's own delimiter."""
+    return split_entries(row.content.encode())[0]
 
 
 def _stored(entry: str) -> str:

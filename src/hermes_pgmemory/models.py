@@ -62,7 +62,7 @@ class AddEntry:
     content: str
     at: datetime
     source: str | None = None
-    """Which file the entry came from: a hash of host and path."""
+    """Which file the entry came from, as `file_ids` names it."""
     metadata: Metadata = field(default_factory=dict[str, JsonScalar])
 
 
@@ -151,6 +151,32 @@ class Accepted:
     position: int
     """Place within the epoch, ascending from 1; gaps are allowed."""
     write: Write
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRow:
+    """An entry's row, seen from one file that holds the entry, or once held it."""
+
+    theme: Theme
+    id: int
+    content: str
+    known: bool
+    """Whether the file itself was ever seen to hold it, not just an ancestor of it."""
+    missing: bool
+    """Whether the file was later seen without it."""
+    retired: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileVerdict:
+    """What a file says about its rows."""
+
+    present: Sequence[FileRow] = ()
+    """The file holds these, and they do not say so: they come back."""
+    gone: Sequence[FileRow] = ()
+    """The file holds these no more: retired, unless another file has them."""
+    doubtful: Sequence[FileRow] = ()
+    """The same, but kept in use until somebody confirms it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import socket
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,9 +69,3 @@ def runtime_dir() -> Path:
     if base and len(base) < 50 and Path(base).is_dir():
         return Path(base) / "hermes-pgmemory"
     return Path(tempfile.gettempdir()) / f"hermes-pgmemory-{os.getuid()}"
-
-
-def file_id(path: Path) -> str:
-    """Name a file of this host in 16 hex digits, without telling its path."""
-    name = f"{socket.gethostname()}:{path.resolve()}"
-    return hashlib.sha256(name.encode()).hexdigest()[:16]

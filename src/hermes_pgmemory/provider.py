@@ -126,11 +126,15 @@ class PgvectorProvider(MemoryProvider):
 
     @fail_soft(None)
     def on_session_end(self, messages: Sequence[Mapping[str, Any]], **_: Any) -> None:
-        """Keep what of a whole session is not kept yet."""
+        """Keep what of a whole session is not kept yet; see what became of files."""
         session = self._writing()
-        if session is None or not session.settings.sync_turns:
+        if session is None:
             return
         engine = self._share(session)
+        if session.imports_for is not None:
+            engine.follow_files(session.imports_for)
+        if not session.settings.sync_turns:
+            return
         room = session.room(engine.turns)
         now = datetime.now(UTC)
         with engine.turns.offered(room.speaker, room.session_id):
@@ -267,7 +271,7 @@ class PgvectorProvider(MemoryProvider):
                 session = session.with_subject(engine.subject_key())
             self._session = session
             if session.imports_for is not None:
-                engine.import_files(session.imports_for)
+                engine.follow_files(session.imports_for)
             if session.may_write:
                 engine.see_agent(session.speaker.theme, session.kind)
 

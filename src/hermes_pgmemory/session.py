@@ -72,7 +72,7 @@ class Session:
             session_id=clean(session_id, max_chars=MAX_ID_CHARS),
             parent_session_id=_id(kwargs.get("parent_session_id")),
             platform=clean(kwargs.get("platform"), max_chars=40),
-            sources=memory_files.sources(paths.memories),
+            sources=memory_files.sources(paths),
         )
         may_write = kwargs.get("agent_context", "primary") in settings.write_contexts
         return cls(

@@ -51,7 +51,7 @@ class Speaker:
     parent_session_id: str | None = None
     platform: str = ""
     sources: Mapping[Target, str] = field(default_factory=dict[Target, str])
-    """Which file each target mirrors, as `paths.file_id` names it."""
+    """Which file each target mirrors, as `file_ids` names it."""
 
 
 @dataclass(slots=True)

@@ -44,7 +44,7 @@ def test_every_argument_of_every_command_is_explained(name: str):
     assert silent == []
 
 
-@pytest.mark.parametrize("name", ["prune", "cleanup", "remap"])
+@pytest.mark.parametrize("name", ["prune", "cleanup", "remap", "reconcile"])
 def test_what_destroys_says_that_it_only_rehearses(name: str, run: Run):
     assert "Without --execute nothing is" in " ".join(run(name, "--help").out.split())
 

@@ -19,6 +19,6 @@ process's status command held a checkpoint up.)
 from __future__ import annotations
 
 from hermes_pgmemory.journal.queue import Journal, Record, orphans
-from hermes_pgmemory.journal.status import JournalStatus, inspect
+from hermes_pgmemory.journal.status import JournalStatus, inspect, waiting
 
-__all__ = ["Journal", "JournalStatus", "Record", "inspect", "orphans"]
+__all__ = ["Journal", "JournalStatus", "Record", "inspect", "orphans", "waiting"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Final
 
 from hermes_pgmemory.journal.slots import slots_of
 
+_WAITS: Final = "SELECT EXISTS (SELECT 1 FROM writes WHERE substr(record, 1, ?) = ?)"
 _LOOK: Final = """
 SELECT (SELECT count(*) FROM writes),
        (SELECT min(accepted_at) FROM writes),
@@ -41,6 +43,27 @@ def inspect(folder: Path) -> JournalStatus:
         dead_letters=sum(dead for _, _, dead in looks),
         bytes=sum(_size(slot) for slot in slots),
     )
+
+
+def waiting(folder: Path, beginnings: Sequence[str]) -> bool:
+    """Tell whether a write whose text begins like one of these waits in any slot.
+
+    Writes of this and of other processes, living or dead. A slot that is busy at this
+    moment counts as one that holds such a write, a damaged one as empty.
+    """
+    return any(_waits(slot, beginnings) for slot in slots_of(folder))
+
+
+def _waits(slot: Path, beginnings: Sequence[str]) -> bool:
+    try:
+        with closing(sqlite3.connect(f"file:{slot}?mode=ro", uri=True)) as connection:
+            return any(
+                connection.execute(_WAITS, (len(text), text)).fetchone()[0]
+                for text in beginnings
+            )
+    except sqlite3.Error as exc:
+        code = getattr(exc, "sqlite_errorcode", None)
+        return code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def _look(slot: Path) -> tuple[int, float | None, int] | None:

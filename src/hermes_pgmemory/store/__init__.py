@@ -6,8 +6,9 @@ transaction mode. Nothing here changes the schema, except `migrate`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from time import monotonic
 
 from hermes_pgmemory.errors import (
@@ -19,6 +20,8 @@ from hermes_pgmemory.errors import (
 from hermes_pgmemory.models import (
     Accepted,
     EntryHit,
+    FileRow,
+    FileVerdict,
     Scope,
     Target,
     ThemeCount,
@@ -27,7 +30,7 @@ from hermes_pgmemory.models import (
 )
 from hermes_pgmemory.ranking import COSINE, Scale
 from hermes_pgmemory.store import dsn as dsns
-from hermes_pgmemory.store import failures, migrate, search, upkeep, writes
+from hermes_pgmemory.store import failures, files, migrate, search, upkeep, writes
 from hermes_pgmemory.store.connection import BoundedConnection, Database
 from hermes_pgmemory.store.facts import DatabaseFacts, read_facts
 from hermes_pgmemory.store.maintenance import Maintenance
@@ -204,10 +207,37 @@ class Store:
         with self._database.transaction(timeout_s) as conn:
             return upkeep.counts(conn)
 
-    def contents_from(self, source: str, *, timeout_s: float) -> list[str]:
-        """Return what any theme holds from one file; see `models.AddEntry.source`."""
+    def file_rows(self, ids: Sequence[str], *, timeout_s: float) -> list[FileRow]:
+        """Return a memory file's rows, of any theme; *ids* as in `reconcile`."""
         with self._database.transaction(timeout_s) as conn:
-            return upkeep.contents_from(conn, source)
+            return files.rows(conn, ids)
+
+    def reconcile(
+        self,
+        ids: Sequence[str],
+        *,
+        judge: Callable[[Sequence[FileRow]], FileVerdict],
+        unchanged: Callable[[], bool],
+        at: datetime,
+        timeout_s: float,
+    ) -> tuple[list[FileRow], FileVerdict | None]:
+        """Bring the rows of a memory file in line with it, in one transaction.
+
+        Args:
+            ids: What rows call the file, then what they call its ancestors.
+            judge: Compares the file with these rows; called twice, the second time
+                with all other writers of their themes held back.
+            unchanged: Whether the file is still the one that *judge* knows; asked
+                then too. If not, nothing is written.
+            at: When the file changed.
+            timeout_s: Seconds.
+
+        Returns:
+            The rows as they were judged, and the verdict that was carried out; None
+            if the file has changed meanwhile.
+        """
+        with self._database.transaction(timeout_s) as conn:
+            return files.reconcile(conn, ids, judge=judge, unchanged=unchanged, at=at)
 
     def unembedded(
         self,

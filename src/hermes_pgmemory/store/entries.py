@@ -70,6 +70,7 @@ def _row(write: AddEntry | ReplaceEntry) -> dict[str, Any]:
     return {
         **_owner(write),
         "content": write.content,
+        "files": [write.source] if write.source else [],
         "at": write.at,
         "metadata": Jsonb(dict(write.metadata)),
     }

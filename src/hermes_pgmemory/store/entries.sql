@@ -7,21 +7,26 @@ sha256(convert_to(%(content)s, 'UTF8'))
 
 -- :fragment columns
 (agent_identity, target, content, content_hash, embedding, model_id, subject, source,
- created_at, updated_at, metadata, tsv)
+ created_at, updated_at, metadata, tsv, files)
 
 -- :fragment known
 -- What the host says again is left alone, but for what it lacks: a retired row
--- comes back, and a vector is taken where there was none.
+-- comes back, a further file is noted, and a vector is taken where there was none.
 ON CONFLICT (agent_identity, target, content_hash, subject) DO UPDATE
    SET retired_at = NULL,
        updated_at = CASE WHEN known.retired_at IS NULL THEN known.updated_at
                          ELSE greatest(known.updated_at, EXCLUDED.updated_at) END,
        source = CASE WHEN known.retired_at IS NULL THEN known.source
                      ELSE EXCLUDED.source END,
+       files = CASE WHEN EXCLUDED.files <@ known.files THEN known.files
+                    ELSE known.files || EXCLUDED.files END,
+       missing_from = array_remove(known.missing_from, EXCLUDED.source),
        embedding = coalesce(known.embedding, EXCLUDED.embedding),
        model_id = CASE WHEN known.embedding IS NULL THEN EXCLUDED.model_id
                        ELSE known.model_id END
  WHERE known.retired_at IS NOT NULL
+    OR NOT EXCLUDED.files <@ known.files
+    OR EXCLUDED.files && known.missing_from
     OR (known.embedding IS NULL AND EXCLUDED.embedding IS NOT NULL)
 
 -- :fragment victim
@@ -43,7 +48,8 @@ SELECT id
 -- Add an entry, unless the theme knows it.
 INSERT INTO memory_entries AS known {columns}
 VALUES (%(theme)s, %(target)s, %(content)s, {hash}, %(embedding)b::halfvec,
-        %(model_id)s, %(subject)s, %(source)s, %(at)s, %(at)s, %(metadata)s, {lexemes})
+        %(model_id)s, %(subject)s, %(source)s, %(at)s, %(at)s, %(metadata)s, {lexemes},
+        %(files)s::text[])
 {known};
 
 -- :name replace_entry
@@ -70,6 +76,8 @@ twin AS (
            embedding = %(embedding)b::halfvec,
            model_id = %(model_id)s,
            source = %(source)s,
+           files = %(files)s::text[],
+           missing_from = '{}',
            updated_at = %(at)s,
            metadata = %(metadata)s,
            tsv = {lexemes}
@@ -80,7 +88,8 @@ twin AS (
 )
 INSERT INTO memory_entries AS known {columns}
 SELECT %(theme)s, %(target)s, %(content)s, {hash}, %(embedding)b::halfvec,
-       %(model_id)s, %(subject)s, %(source)s, %(at)s, %(at)s, %(metadata)s, {lexemes}
+       %(model_id)s, %(subject)s, %(source)s, %(at)s, %(at)s, %(metadata)s, {lexemes},
+       %(files)s::text[]
  WHERE NOT EXISTS (SELECT FROM victim)
     OR EXISTS (SELECT FROM twin)
 {known};

@@ -235,7 +235,8 @@ SELECT cardinality(%(ids)s::bigint[]), count(*), count(*) FILTER (WHERE NOT bare
   FROM gone;
 
 -- :name remap_entries
--- Move entries to another theme; one that it has already is merged into that row.
+-- Move entries to another theme; one that it has already is merged into that row, and
+-- is missing from those files that held neither at last.
 WITH part AS (
     SELECT id, target, content_hash, subject
       FROM memory_entries
@@ -256,7 +257,8 @@ WITH part AS (
      USING twins
      WHERE agent_identity = %(old)s
        AND memory_entries.id = twins.id
-    RETURNING kept, created_at, updated_at, retired_at, source, embedding, model_id
+    RETURNING kept, created_at, updated_at, retired_at, source, files, missing_from,
+              embedding, model_id
 ), merged AS (
     UPDATE memory_entries AS known
        SET created_at = least(known.created_at, dropped.created_at),
@@ -266,6 +268,13 @@ WITH part AS (
            source = CASE WHEN known.retired_at IS NOT NULL AND dropped.retired_at IS NULL
                          THEN dropped.source
                          ELSE coalesce(known.source, dropped.source) END,
+           files = ARRAY(SELECT unnest(known.files) UNION SELECT unnest(dropped.files)),
+           missing_from = ARRAY(
+               SELECT unnest(known.missing_from || dropped.missing_from)
+               EXCEPT
+              (SELECT unnest(known.files) EXCEPT SELECT unnest(known.missing_from))
+               EXCEPT
+              (SELECT unnest(dropped.files) EXCEPT SELECT unnest(dropped.missing_from))),
            embedding = coalesce(known.embedding, dropped.embedding),
            model_id = CASE WHEN known.embedding IS NULL THEN dropped.model_id
                            ELSE known.model_id END

@@ -21,6 +21,7 @@ _COMMENT: Final = re.compile(r"^--.*\n?", re.MULTILINE)
 _FILES: Final = (
     "session",
     "entries",
+    "files",
     "turns",
     "agents",
     "search",

@@ -67,6 +67,8 @@ CREATE TABLE memory_entries (
     retired_at     timestamptz,
     metadata       jsonb NOT NULL DEFAULT '{}',
     tsv            tsvector NOT NULL,
+    files          text[] NOT NULL DEFAULT '{}',
+    missing_from   text[] NOT NULL DEFAULT '{}',
     -- The theme comes first in every key, so that the tables can be distributed
     -- by it.
     PRIMARY KEY (agent_identity, id),
@@ -91,11 +93,15 @@ COMMENT ON COLUMN memory_entries.model_id IS
 COMMENT ON COLUMN memory_entries.subject IS
     'Keyed hash of the contact whose private row this is; NULL belongs to nobody';
 COMMENT ON COLUMN memory_entries.source IS
-    'Hash of the host and path of the file that this row mirrors';
+    'Keyed hash of the file that this row mirrors first of all';
 COMMENT ON COLUMN memory_entries.retired_at IS
     'Set when no file holds the entry any more; recall skips such rows';
 COMMENT ON COLUMN memory_entries.tsv IS
     'Lexemes of the first 100,000 characters, by memory_settings.text_search_config';
+COMMENT ON COLUMN memory_entries.files IS
+    'Every file that was seen to hold the entry, source among them';
+COMMENT ON COLUMN memory_entries.missing_from IS
+    'Those of files that were later seen without it';
 
 CREATE INDEX ix_memory_entries_agent_target
     ON memory_entries (agent_identity, target, updated_at);
@@ -103,8 +109,8 @@ CREATE INDEX ix_memory_entries_tsv
     ON memory_entries USING gin (tsv);
 CREATE INDEX ix_memory_entries_unembedded
     ON memory_entries (id) WHERE embedding IS NULL;
-CREATE INDEX ix_memory_entries_source
-    ON memory_entries (source) WHERE source IS NOT NULL;
+CREATE INDEX ix_memory_entries_files
+    ON memory_entries USING gin (files);
 
 CREATE TABLE conversations (
     id                bigint GENERATED ALWAYS AS IDENTITY,

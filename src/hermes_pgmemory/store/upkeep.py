@@ -97,9 +97,3 @@ def set_vectors(
         **stamp.on_all([vector for _, vector in vectors]),
     }
     return conn.execute(_SET_VECTORS[table], parameters).fetchall()[0][0]
-
-
-def contents_from(conn: psycopg.Connection[Any], source: str) -> list[str]:
-    """Return what any theme holds from the file that *source* names."""
-    rows = conn.execute(QUERIES["contents_from"], {"source": source})
-    return [content for (content,) in rows]

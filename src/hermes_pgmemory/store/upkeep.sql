@@ -80,9 +80,3 @@ WITH done AS (
     RETURNING 1
 )
 SELECT count(*) FROM done;
-
--- :name contents_from
--- What any theme holds from one file, retired or not.
-SELECT DISTINCT content
-  FROM memory_entries
- WHERE source = %(source)s;

@@ -1,0 +1,37 @@
+-- :name file_rows
+-- Rows of any theme that a file, or an ancestor of it, holds or once held.
+SELECT agent_identity,
+       id,
+       content,
+       %(file)s = ANY (files),
+       %(file)s = ANY (missing_from),
+       retired_at IS NOT NULL
+  FROM memory_entries
+ WHERE files && %(files)s::text[]
+ ORDER BY agent_identity, id;
+
+-- :name enter_file
+-- Note that a file holds these entries: whatever was retired comes back.
+UPDATE memory_entries AS known
+   SET retired_at = NULL,
+       updated_at = CASE WHEN known.retired_at IS NULL THEN known.updated_at
+                         ELSE greatest(known.updated_at, %(at)s) END,
+       files = CASE WHEN %(file)s = ANY (known.files) THEN known.files
+                    ELSE known.files || %(file)s::text END,
+       missing_from = array_remove(known.missing_from, %(file)s::text)
+  FROM unnest(%(themes)s::text[], %(ids)s::bigint[]) AS given (theme, id)
+ WHERE known.agent_identity = given.theme
+   AND known.id = given.id;
+
+-- :name leave_file
+-- Note that a file holds these entries no more, and retire those that no other holds.
+UPDATE memory_entries AS known
+   SET missing_from = array_remove(known.missing_from, %(file)s::text)
+                      || %(file)s::text,
+       retired_at = CASE WHEN %(retire)s
+                          AND known.files <@ (known.missing_from || %(file)s::text)
+                         THEN coalesce(known.retired_at, %(at)s)
+                         ELSE known.retired_at END
+  FROM unnest(%(themes)s::text[], %(ids)s::bigint[]) AS given (theme, id)
+ WHERE known.agent_identity = given.theme
+   AND known.id = given.id;
