@@ -13,7 +13,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 from psycopg import sql
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from hermes_pgmemory import engines
 from hermes_pgmemory.embedding_models import LOCAL_MODEL, profile_for
@@ -105,6 +105,34 @@ def home(tmp_path: Path, local_model_dsn: str) -> Iterator[Home]:
     for provider in home.providers:
         provider.shutdown()
     engines.close_all()
+
+
+class Outage:
+    """Takes a home's database away by its name, and gives it back."""
+
+    def __init__(self, server: str, dsn: str) -> None:
+        self.server = server
+        self.name = str(conninfo_to_dict(dsn)["dbname"])
+
+    def begin(self) -> None:
+        self._rename(self.name, f"{self.name}_away")
+
+    def end(self) -> None:
+        self._rename(f"{self.name}_away", self.name)
+
+    def _rename(self, old: str, new: str) -> None:
+        end = (
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
+        )
+        rename = sql.SQL("ALTER DATABASE {} RENAME TO {}")
+        with psycopg.connect(self.server, autocommit=True) as admin:
+            admin.execute(end, (old,))
+            admin.execute(rename.format(sql.Identifier(old), sql.Identifier(new)))
+
+
+@pytest.fixture
+def outage(home: Home, server: str) -> Outage:
+    return Outage(server, home.dsn)
 
 
 @pytest.fixture

@@ -12,10 +12,6 @@ import sys
 import threading
 from datetime import UTC, datetime
 
-import psycopg
-import pytest
-from psycopg import sql
-
 from hermes_pgmemory import engines
 from hermes_pgmemory.provider import PgvectorProvider
 
@@ -221,33 +217,6 @@ class TestFiles:
 
 
 class TestOutages:
-    @pytest.fixture
-    def outage(self, home, server):
-        """Take the database away by its name, and give it back."""
-        name = psycopg.conninfo.conninfo_to_dict(home.dsn)["dbname"]
-
-        def rename(old: str, new: str) -> None:
-            with psycopg.connect(server, autocommit=True) as admin:
-                admin.execute(
-                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-                    " WHERE datname = %s",
-                    (old,),
-                )
-                admin.execute(
-                    sql.SQL("ALTER DATABASE {} RENAME TO {}").format(
-                        sql.Identifier(old), sql.Identifier(new)
-                    )
-                )
-
-        class Outage:
-            def begin(self) -> None:
-                rename(name, f"{name}_away")
-
-            def end(self) -> None:
-                rename(f"{name}_away", name)
-
-        return Outage()
-
     def test_writes_wait_and_arrive_in_order_with_their_own_time(
         self, home, outage, eventually, caplog
     ):

@@ -9,12 +9,13 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from hermes_pgmemory.errors import JournalUnavailable
-from hermes_pgmemory.journal import Journal, inspect, orphans
+from hermes_pgmemory.journal import Journal, inspect, orphans, waiting
 
 QUOTA = 1 << 20
 
@@ -364,3 +365,24 @@ def test_the_lock_does_not_outlive_a_killed_holder(folder):
     holder.join()
     assert list(orphans(folder, quota_bytes=QUOTA)) == []
     assert inspect(folder).slots == 0
+
+
+class TestWaiting:
+    def test_sees_what_waits_in_any_slot_until_it_is_acknowledged(self, folder):
+        assert not waiting(folder, ("a", "b"))
+        with (
+            closing(Journal.claim(folder, quota_bytes=QUOTA)) as first,
+            closing(Journal.claim(folder, quota_bytes=QUOTA)) as second,
+        ):
+            first.append(["zab"])
+            assert not waiting(folder, ("a", "b"))
+            second.append(["z", "bcd"])
+            assert waiting(folder, ("a", "b"))
+            second.acknowledge(second.pending(2))
+            assert not waiting(folder, ("a", "b"))
+
+    def test_is_not_held_up_by_a_slot_that_holds_nothing_readable(self, folder):
+        folder.mkdir()
+        (folder / "0000000001-x.sqlite3").write_bytes(b"damaged" * 1000)
+        (folder / "0000000002-x.sqlite3").touch()
+        assert not waiting(folder, ("a",))

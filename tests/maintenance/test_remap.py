@@ -86,6 +86,21 @@ class TestEntries:
         )
         assert rows == [("f1", None, START, LATER)]
 
+    def test_what_was_merged_belongs_to_both_rows_files(self, memory, run):
+        memory.apply(memory.entry("x", theme=OLD, source="f1"))
+        memory.apply(memory.entry("x", theme=OLD, source="f2"))
+        memory.apply(memory.entry("x", theme=NEW, source="f2"))
+        memory.apply(memory.entry("x", theme=NEW, source="f3"))
+        memory.query(
+            "UPDATE memory_entries SET missing_from ="
+            " CASE agent_identity WHEN 'old' THEN ARRAY['f2'] ELSE ARRAY['f3'] END"
+        )
+        run("remap", "old", "new", "--execute")
+        ((files, missing),) = memory.query(
+            "SELECT files, missing_from FROM memory_entries"
+        )
+        assert (sorted(files), missing) == (["f1", "f2", "f3"], ["f3"])
+
 
 class TestTurns:
     def test_move_and_one_told_under_both_names_is_one(self, memory, run):

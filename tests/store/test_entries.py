@@ -31,6 +31,13 @@ class TestAdd:
         rows = memory.query("SELECT source, updated_at FROM memory_entries")
         assert rows == [("file-1", first.at)]
 
+    def test_notes_every_file_that_holds_the_entry(self, memory):
+        memory.apply(*(memory.add("x", source=f) for f in ("f1", "f2", "f1", None)))
+        memory.query("UPDATE memory_entries SET missing_from = '{f1,f2}'")
+        memory.apply(memory.add("x", source="f2"))
+        rows = memory.query("SELECT files, missing_from FROM memory_entries")
+        assert rows == [(["f1", "f2"], ["f1"])]
+
     def test_keeps_the_same_content_of_two_owners_apart(self, memory):
         memory.apply(
             memory.add("likes tea"),
@@ -73,6 +80,13 @@ class TestAdd:
 
 
 class TestReplace:
+    def test_leaves_the_new_content_to_the_file_that_has_it(self, memory):
+        memory.apply(*(memory.add("old", source=f) for f in ("f1", "f2")))
+        memory.query("UPDATE memory_entries SET missing_from = '{f2}'")
+        memory.apply(memory.replace("old", "new", source="f1"))
+        rows = memory.query("SELECT files, missing_from FROM memory_entries")
+        assert rows == [(["f1"], [])]
+
     def test_gives_the_entry_new_content_and_keeps_its_birthday(self, memory):
         add = memory.add("editor: vim", metadata={"n": 1})
         replace = memory.replace("vim", "editor: nano", metadata={"n": 2})

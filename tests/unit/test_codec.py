@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_pgmemory.codec import decode, encode
+from hermes_pgmemory.codec import ENTRY_RECORDS, decode, encode
 from hermes_pgmemory.errors import UnstorableWrite
 from hermes_pgmemory.models import (
     AddEntry,
@@ -70,6 +70,12 @@ def test_a_record_is_one_line_of_ascii(write):
     line = encode(write)
     assert line.isascii()
     assert "\n" not in line
+
+
+@given(writes)
+def test_writes_to_entries_are_known_by_how_they_begin(write):
+    of_entry = isinstance(write, AddEntry | ReplaceEntry | RemoveEntry)
+    assert encode(write).startswith(ENTRY_RECORDS) == of_entry
 
 
 @pytest.mark.parametrize(
