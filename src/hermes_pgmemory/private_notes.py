@@ -4,15 +4,20 @@ All agents of a home write to the same MEMORY.md and USER.md, those of direct me
 too. What a contact said must not be imported into the home's own theme, even where
 its row has not arrived, was refused, or came by another home. So a hash of each such
 entry is kept on local disk, 0600, before anything else happens to it.
+
+A write that waits for approval reaches the file later and without a hook. So what a
+private chat asked the memory tool to write counts as its note, too.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import threading
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, cast
 
 _FILE: Final = "private-notes"
 
@@ -47,6 +52,39 @@ class PrivateNotes:
         except FileNotFoundError:
             return entries
         return tuple(entry for entry in entries if _digest(entry) not in known)
+
+
+def asked_for(messages: Iterable[object]) -> Iterator[str]:
+    """Yield each text that a transcript's calls of the memory tool were to write."""
+    for call in _calls(messages):
+        try:
+            arguments = json.loads(str(call.get("arguments")))
+        except ValueError:
+            continue  # the host could not read it either
+        for part in (arguments, *_items(arguments, "operations")):
+            for name in ("content", "new_text"):
+                text = _get(part, name)
+                if isinstance(text, str) and text.strip():
+                    yield text
+
+
+def _calls(messages: Iterable[object]) -> Iterator[Mapping[str, Any]]:
+    for message in messages:
+        for call in _items(message, "tool_calls"):
+            function = _get(call, "function")
+            if _get(function, "name") == "memory":
+                yield cast("Mapping[str, Any]", function)
+
+
+def _items(value: object, name: str) -> list[object]:
+    items = _get(value, name)
+    return cast("list[object]", items) if isinstance(items, list) else []
+
+
+def _get(value: object, name: str) -> object:
+    if isinstance(value, Mapping):
+        return cast("Mapping[str, object]", value).get(name)
+    return None
 
 
 def _digest(entry: str) -> str:

@@ -23,6 +23,7 @@ from hermes_pgmemory.config import host_schema
 from hermes_pgmemory.engine import Engine
 from hermes_pgmemory.metrics import RECALL_SECONDS
 from hermes_pgmemory.paths import PROVIDER, HomePaths
+from hermes_pgmemory.private_notes import asked_for
 from hermes_pgmemory.recall import Deadline
 from hermes_pgmemory.session import Session
 from hermes_pgmemory.settings_file import update
@@ -115,9 +116,12 @@ class PgvectorProvider(MemoryProvider):
     ) -> None:
         """Keep the exchange that has just ended."""
         session = self._writing()
-        if session is None or not session.settings.sync_turns:
+        if session is None:
             return
         engine = self._share(session)
+        _note_private(engine, session, messages)
+        if not session.settings.sync_turns:
+            return
         room = session.room(engine.turns, session_id)
         now = datetime.now(UTC)
         with engine.turns.offered(room.speaker, room.session_id):
@@ -131,6 +135,7 @@ class PgvectorProvider(MemoryProvider):
         if session is None:
             return
         engine = self._share(session)
+        _note_private(engine, session, messages)
         if session.imports_for is not None:
             engine.follow_files(session.imports_for)
         if not session.settings.sync_turns:
@@ -302,3 +307,12 @@ class PgvectorProvider(MemoryProvider):
                 self._finalizer.detach()
                 self._finalizer = None
         return engine if engine is not None and engine.pid == os.getpid() else None
+
+
+def _note_private(
+    engine: Engine, session: Session, messages: Sequence[object] | None
+) -> None:
+    """Remember what a contact's agent asked to write: it may come by the file."""
+    if session.contact is not None:
+        for text in asked_for(messages or ()):
+            engine.private_notes.add(text)

@@ -60,6 +60,11 @@ def add(agent, content):
     agent.on_memory_write("add", "memory", content, {})
 
 
+def calling(tool, arguments):
+    function = {"name": tool, "arguments": json.dumps(arguments)}
+    return {"role": "assistant", "tool_calls": [{"id": "1", "function": function}]}
+
+
 def warnings(caplog):
     return [r.message for r in caplog.records if r.levelno >= logging.WARNING]
 
@@ -235,6 +240,30 @@ class TestManyThemesInOneFile:
         agent.on_session_end([])
         eventually(lambda: home.entries("hermes") == ["old", "by hand", "marker"])
         assert retired(home, bucket) == []
+
+    @pytest.mark.parametrize("hook", ["sync_turn", "on_session_end"])
+    @pytest.mark.parametrize("turns", [True, False])
+    def test_a_private_note_that_waited_for_approval_is_not_imported(
+        self, home, edit, eventually, hook, turns
+    ):
+        home.configure(sync_turns=turns)
+        chat = home.agent(gateway_session_key=CONTACT)
+        operations = [{"action": "add", "content": " two "}, {"action": "remove"}]
+        messages = [
+            "not a message",
+            {"role": "assistant", "content": "", "tool_calls": None},
+            calling("memory", {"action": "add", "content": "one"}),
+            calling("memory", {"operations": operations}),
+            calling("memory", "cut off"),
+            calling("write_file", {"content": "three"}),
+        ]
+        if hook == "sync_turn":
+            chat.sync_turn("Note it, please.", "Staged.", messages=messages)
+        else:
+            chat.on_session_end(messages)
+        edit("one", "two", "three")
+        home.agent("s2")
+        eventually(lambda: home.entries("hermes") == ["three"])
 
 
 class TestManyHomes:
