@@ -14,8 +14,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
-from hermes_pgmemory import door, settings_file
-from hermes_pgmemory.config import SECTION, Settings, parse
+from hermes_pgmemory import activation, door, settings_file
+from hermes_pgmemory.config import Settings, parse
 from hermes_pgmemory.embed import Embedder, make_embedder
 from hermes_pgmemory.embedded import EmbeddedServer
 from hermes_pgmemory.embedding_models import profile_for
@@ -172,6 +172,9 @@ class _Setup:
 
     def _read_settings(self) -> Told:
         section = settings_file.load_section(self._paths.config)
+        kept = activation.remembered_settings(self._paths)
+        missing = {key: kept[key] for key in kept if key not in section}
+        self._changes = missing | self._changes
         self._settings = parse({**section, **self._changes}).checked()
         return Outcome.UNCHANGED, f"{self._paths.config}"
 
@@ -219,26 +222,9 @@ class _Setup:
         return Outcome.UNCHANGED, "a question was embedded, and searched for"
 
     def _activate(self) -> Told:
-        changes = {f"{SECTION}.{key}": value for key, value in self._changes.items()}
-        changes["memory.provider"] = PROVIDER
-        if (enabled := self._plugins_with_ours()) is not None:
-            changes["plugins.enabled"] = enabled
-        written = settings_file.update(self._paths.config, changes)
+        written = activation.switch_on(self._paths, self._changes)
         outcome = Outcome.DONE if written else Outcome.UNCHANGED
         return outcome, f"memory.provider is {PROVIDER} in {self._paths.config}"
-
-    def _plugins_with_ours(self) -> tuple[str, ...] | None:
-        """Return the host's allow-list with `preload` on it; None to leave it.
-
-        A missing list is filled by the host itself, once, with what is installed; we
-        must not get in before that where there is anything else.
-        """
-        enabled = settings_file.enabled_plugins(self._paths.config)
-        others = self._paths.door.parent.iterdir()
-        if enabled is None and any(path != self._paths.door for path in others):
-            return None
-        names = enabled or []
-        return tuple(names) if PROVIDER in names else (*names, PROVIDER)
 
     def _model_known(self) -> EmbeddingModel:
         if self._model is None:

@@ -30,6 +30,8 @@ __all__ = [
     "enabled_plugins",
     "load_dotenv",
     "load_section",
+    "put_back",
+    "text_of",
     "update",
 ]
 
@@ -211,3 +213,31 @@ def update(config_yaml: Path, changes: Mapping[str, Any]) -> bool:
                 return True
     problem = "keeps being changed by another program; try again"
     raise ConfigError({str(config_yaml): problem})
+
+
+def text_of(config_yaml: Path) -> str:
+    """Return the whole file, byte for byte as text; "" where there is none.
+
+    Raises:
+        ConfigError: It cannot be read.
+    """
+    return _read_text(config_yaml)
+
+
+def put_back(config_yaml: Path, text: str | None, *, instead_of: str) -> bool:
+    """Make *text* the whole file; None removes it.
+
+    Returns:
+        False, and nothing is done, if the file no longer says *instead_of*.
+
+    Raises:
+        ConfigError: The file cannot be read or written; it is untouched.
+    """
+    with locked(HomePaths(config_yaml.parent).state / "config.lock"):
+        if _read_text(config_yaml) != instead_of:
+            return False
+        if text is None:
+            config_yaml.unlink()
+        else:
+            replace_text(config_yaml, text)
+        return True
