@@ -27,7 +27,9 @@ def test_the_table_of_settings_is_the_generated_one():
     assert table.strip() == run("config", "--reference").strip()
 
 
-@pytest.mark.parametrize("script", sorted(set(re.findall(r"scripts/\w+", README))))
+@pytest.mark.parametrize(
+    "script", sorted(set(re.findall(r"scripts/\w+(?:\.\w+)?", README)))
+)
 def test_a_script_it_names_can_be_run(script):
     assert os.access(ROOT / script, os.X_OK)
 
