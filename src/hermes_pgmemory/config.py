@@ -117,7 +117,7 @@ class Settings(BaseModel):
     conversation_embed_policy: Literal["all", "substantive_only", "none"] = "all"
     """Which kept turns are embedded; the others are found by their words."""
 
-    write_contexts: Names = ("primary",)
+    write_contexts: Names = ("primary", "cron")
     """Agent contexts that may write; the others only recall."""
 
     allowed_themes: Names = ()
@@ -133,7 +133,7 @@ class Settings(BaseModel):
     """Let direct-message and group buckets recall from other themes."""
 
     ttl_days: Annotated[int, Field(ge=0, le=36_500)] = 0
-    """Age at which `prune` suggests deleting turns; 0 is never."""
+    """Days after which `prune` deletes turns, unless told otherwise; 0 is never."""
 
     text_search_config: Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_]*$")] = "english"
     """PostgreSQL text search configuration; set once, by the first `migrate`."""

@@ -15,6 +15,7 @@ from hermes_pgmemory.contacts import Contact
 from hermes_pgmemory.identity import Identity, Policy, Rule, resolve
 from hermes_pgmemory.models import AgentKind, Theme
 from hermes_pgmemory.paths import HomePaths, default_home
+from hermes_pgmemory.session_keys import fold
 from hermes_pgmemory.settings_file import load_section
 from hermes_pgmemory.text import clean
 from hermes_pgmemory.tools import Caller
@@ -74,7 +75,8 @@ class Session:
             platform=clean(kwargs.get("platform"), max_chars=40),
             sources=memory_files.sources(paths),
         )
-        may_write = kwargs.get("agent_context", "primary") in settings.write_contexts
+        context = fold(kwargs.get("agent_context")) or "primary"
+        may_write = context in map(fold, settings.write_contexts)
         return cls(
             home=home,
             settings=settings,
