@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import Final, NoReturn
 
 from hermes_pgmemory.models import Subject
 
 MIN_KEY_BYTES: Final = 16
 """A shorter key would let anyone try every phone number against a subject."""
+
+_MADE_UP: Final = re.compile(
+    r"20\d{6}_\d{6}(_[0-9a-f]{4,12})?|bg_\d{6}_[0-9a-f]{6}|api-[0-9a-f]{16}"
+    r"|(run_)?[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+    r"|chat-[0-9a-f]{32}"
+)
+"""Session ids that the host, or `veiled`, makes up: they tell nothing of a contact."""
 
 
 class Contact:
@@ -65,3 +73,16 @@ class Contact:
     def __reduce__(self) -> NoReturn:
         """Refuse to be pickled: what identifies people stays in this process."""
         raise TypeError("a contact is never written anywhere")
+
+
+def veiled(session_id: str, key: bytes) -> str:
+    """Return a chat's session id so that it names nobody.
+
+    Clients of the API server may name a session after its chat. Whatever the host did
+    not make up itself becomes its hash under the database's *key*: the same session
+    is the same one again, and nobody can tell which. Veiling twice changes nothing.
+    """
+    if not session_id or _MADE_UP.fullmatch(session_id):
+        return session_id
+    text = session_id.encode("utf-8", "surrogatepass")
+    return f"chat-{hashlib.blake2b(text, key=key[:64], digest_size=16).hexdigest()}"

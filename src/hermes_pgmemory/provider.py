@@ -94,7 +94,7 @@ class PgvectorProvider(MemoryProvider):
             action,
             target,
             content,
-            metadata or {},
+            session.provenance(metadata or {}),
             speaker=session.speaker,
             at=datetime.now(UTC),
         )
@@ -156,9 +156,8 @@ class PgvectorProvider(MemoryProvider):
         engine = self._share(session)
         room = session.room(engine.turns)
         now = datetime.now(UTC)
-        engine.submit(
-            capture.delegation(task, result, child_session_id, room=room, at=now)
-        )
+        child = session.session_named(child_session_id)
+        engine.submit(capture.delegation(task, result, child, room=room, at=now))
 
     @fail_soft(None)
     def on_session_switch(
@@ -210,7 +209,8 @@ class PgvectorProvider(MemoryProvider):
                 limit=session.settings.prefetch_limit,
                 deadline=Deadline(session.settings.prefetch_budget_s),
                 exclude=engine.shown_in_prompt(
-                    speaker.theme, session_id or speaker.session_id
+                    speaker.theme,
+                    session.session_named(session_id) or speaker.session_id,
                 ),
             )
         floor = session.settings.min_similarity

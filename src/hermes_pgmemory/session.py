@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Final
 
 from hermes_pgmemory import memory_files
 from hermes_pgmemory.capture import Room
 from hermes_pgmemory.config import Settings, parse
-from hermes_pgmemory.contacts import Contact
+from hermes_pgmemory.contacts import Contact, veiled
 from hermes_pgmemory.identity import Identity, Policy, Rule, resolve
 from hermes_pgmemory.models import AgentKind, Theme
 from hermes_pgmemory.paths import HomePaths, default_home
-from hermes_pgmemory.session_keys import fold
+from hermes_pgmemory.session_keys import chat_of, fold, tidy
 from hermes_pgmemory.settings_file import load_section
+from hermes_pgmemory.subjects import STAND_IN, known_key
 from hermes_pgmemory.text import clean
 from hermes_pgmemory.tools import Caller
 from hermes_pgmemory.turn_ledger import Speaker, TurnLedger
@@ -43,6 +45,8 @@ class Session:
     caller: Caller
     imports_for: Theme | None
     """The theme that MEMORY.md and USER.md of this home belong to."""
+    key: bytes = field(default=b"", repr=False)
+    """The database's secret, in a private chat; nothing identifying passes it."""
 
     @classmethod
     def begin(cls, session_id: str, kwargs: Mapping[str, Any]) -> Session:
@@ -68,10 +72,12 @@ class Session:
                 f"{who.safe_label} is not among plugins.pgvector.allowed_themes: "
                 f"its memories go to {who.theme!r}"
             )
+        # Those of a private chat wait for the key, as its contact does.
+        named = _id if who.contact else partial(_named, home=home, key=b"")
         speaker = Speaker(
             theme=who.theme,
-            session_id=clean(session_id, max_chars=MAX_ID_CHARS),
-            parent_session_id=_id(kwargs.get("parent_session_id")),
+            session_id=named(session_id),
+            parent_session_id=named(kwargs.get("parent_session_id")) or None,
             platform=clean(kwargs.get("platform"), max_chars=40),
             sources=memory_files.sources(paths),
         )
@@ -94,17 +100,36 @@ class Session:
         """Return this session with its contact hashed by the database's *key*."""
         if self.contact is None:
             return self
-        subject = self.contact.subject(key)
+        subject, speaker = self.contact.subject(key), self.speaker
+        session_id = veiled(speaker.session_id, key)
+        parent = veiled(speaker.parent_session_id or "", key) or None
         return replace(
             self,
-            speaker=replace(self.speaker, subject=subject),
-            caller=replace(self.caller, subject=subject),
+            key=key,
+            speaker=replace(
+                speaker,
+                subject=subject,
+                session_id=session_id,
+                parent_session_id=parent,
+            ),
+            caller=replace(self.caller, subject=subject, session_id=session_id),
         )
+
+    def session_named(self, session_id: object) -> str:
+        """Return *session_id* as rows carry it; "" if it is no usable text."""
+        return _named(session_id, home=self.home, key=self.key)
+
+    def provenance(self, metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return what the host tells of a write, as rows may carry it."""
+        # The API server calls a task after its session.
+        if "task_id" not in metadata:
+            return metadata
+        return {**metadata, "task_id": self.session_named(metadata["task_id"])}
 
     def switched(self, session_id: str, parent_session_id: str) -> Session:
         """Return this agent in another session."""
-        new = clean(session_id, max_chars=MAX_ID_CHARS) or self.speaker.session_id
-        parent = _id(parent_session_id)
+        new = self.session_named(session_id) or self.speaker.session_id
+        parent = self.session_named(parent_session_id) or None
         speaker = replace(
             self.speaker,
             session_id=new,
@@ -118,8 +143,7 @@ class Session:
     def room(self, ledger: TurnLedger, session_id: str = "") -> Room:
         """Return what the turns of this session, or of *session_id*, share."""
         return Room(
-            session_id=clean(session_id, max_chars=MAX_ID_CHARS)
-            or self.speaker.session_id,
+            session_id=self.session_named(session_id) or self.speaker.session_id,
             speaker=self.speaker,
             settings=self.settings,
             ledger=ledger,
@@ -137,6 +161,11 @@ _SAID: Final = (
     "chat_id",
 )
 """What the host may say about who an agent is."""
+
+
+@lru_cache(maxsize=512)
+def _names_a_chat(session_id: str) -> bool:
+    return chat_of(tidy(session_id)) is not None
 
 
 def _resolve(said: Mapping[str, Any], policy: Policy) -> Identity:
@@ -163,8 +192,18 @@ def _caller(
     )
 
 
-def _id(value: object) -> str | None:
-    return clean(value, max_chars=MAX_ID_CHARS) or None
+def _id(value: object) -> str:
+    return clean(value, max_chars=MAX_ID_CHARS)
+
+
+def _named(value: object, *, home: Path, key: bytes) -> str:
+    """Return a session id as rows carry it: one that names a chat is veiled."""
+    name = _id(value)
+    if key:
+        return veiled(name, key)
+    if name and _names_a_chat(name):
+        return veiled(name, known_key(HomePaths(home)) or STAND_IN)
+    return name
 
 
 def _warn_once(line: str) -> None:
