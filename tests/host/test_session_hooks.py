@@ -68,7 +68,7 @@ class TestSessions:
         eventually(lambda: ANSWER.format("second") in dict(_by_text(database)), True)
         assert interrupted not in dict(_by_text(database))
 
-    @pytest.mark.parametrize("context", ["subagent", "flush", "cron"])
+    @pytest.mark.parametrize("context", ["subagent", "flush", "background"])
     def test_who_does_not_write_still_recalls(
         self, start: Start, database: Database, context: str
     ):
