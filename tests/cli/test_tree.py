@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import argparse
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +12,7 @@ from cli_kit import Run
 
 from hermes_pgmemory import cli
 from hermes_pgmemory.cli import install, status
+from hermes_pgmemory.cli._result import Status
 from hermes_pgmemory.errors import (
     BadRequest,
     ConfigError,
@@ -32,16 +35,49 @@ def test_every_command_is_in_the_list(run: Run):
     assert all(f"    {name}" in ran.out for name in COMMANDS)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_argument_of_every_command_is_explained(name: str):
-    parser = argparse.ArgumentParser()
-    COMMANDS[name].configure(parser)
-    silent = [
-        action.dest
-        for action in parser._actions
-        if not action.help and not action.choices
-    ]
-    assert silent == []
+def parser_of(name: str) -> argparse.ArgumentParser:
+    """Return the parser of one command, global options included."""
+    tree = argparse.ArgumentParser(prog="hermes-pgvector")
+    cli.register_cli(tree)
+    [verbs] = [a for a in tree._actions if isinstance(a, argparse._SubParsersAction)]
+    return verbs.choices[name]
+
+
+class TestHelp:
+    @pytest.mark.parametrize("name", COMMANDS)
+    def test_it_tells_the_purpose_in_a_line_and_then_in_more(self, name: str):
+        first, _, more = (COMMANDS[name].__doc__ or "").strip().partition("\n\n")
+        assert 20 <= len(first) <= 88
+        assert first.endswith(".")
+        assert len(re.split(r"^Examples?:", more, flags=re.MULTILINE)[0]) >= 60
+
+    @pytest.mark.parametrize("name", COMMANDS)
+    def test_it_explains_every_argument(self, name: str):
+        parser = parser_of(name)
+        named = [action for action in parser._actions if action.dest != "help"]
+        short = [a.dest for a in named if len(str(a.help or "").split()) < 2]
+        assert short == []
+        shown = " ".join(parser.format_help().split())
+        for action in named:
+            for word in action.option_strings or [action.metavar or action.dest]:
+                assert str(word) in shown or action.choices
+            assert " ".join(str(action.help).split()).replace("%%", "%") in shown
+
+    @pytest.mark.parametrize("name", COMMANDS)
+    def test_it_tells_every_exit_status(self, name: str):
+        shown = " ".join(parser_of(name).format_help().split())
+        told = re.findall(r"(?:Exit status: |; )(\d) ", shown)
+        assert {int(status) for status in told} == set(Status)
+
+    @pytest.mark.parametrize("name", COMMANDS)
+    def test_its_examples_can_be_typed(self, name: str):
+        text = COMMANDS[name].__doc__ or ""
+        examples = re.findall(r"^  hermes-pgvector (.+)$", text, re.MULTILINE)
+        assert examples
+        for example in examples:
+            verb, *words = shlex.split(example)
+            assert verb == name
+            parser_of(name).parse_args(words)
 
 
 @pytest.mark.parametrize("name", ["prune", "cleanup", "remap", "reconcile"])

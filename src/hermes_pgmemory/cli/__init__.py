@@ -25,6 +25,7 @@ from hermes_pgmemory.paths import default_home
 __all__ = ["dispatch", "main", "register_cli"]
 
 PROG: Final = "hermes-pgvector"
+_EXIT_STATUS: Final = (__doc__ or "").partition("\n\n")[2].strip()
 INTERRUPTED: Final = 130
 """What a shell reports for a command ended by Ctrl-C."""
 
@@ -32,9 +33,9 @@ INTERRUPTED: Final = 130
 def commands() -> Iterator[tuple[str, ModuleType]]:
     """Yield every command's name and module: the files of this package.
 
-    A module is a docstring, whose first line is the command's help,
-    `configure(parser)` and `run(args) -> Result`. It imports what is slow or heavy
-    in `run` only, so that `--help` stays fast.
+    A module is a docstring, whose first line is the command's help and whose last
+    lines are examples, `configure(parser)` and `run(args) -> Result`. It imports what
+    is slow or heavy in `run` only, so that `--help` stays fast.
     """
     for info in pkgutil.iter_modules(__path__):
         if not info.name.startswith("_"):
@@ -54,6 +55,7 @@ def register_cli(parser: argparse.ArgumentParser) -> None:
             parents=[common],
             help=text.splitlines()[0],
             description=text,
+            epilog=_EXIT_STATUS,
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )

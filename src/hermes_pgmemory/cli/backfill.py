@@ -8,6 +8,9 @@ by its words, and is tried again next time.
 Runs beside living agents and locks nothing while the model works. What is embedded is
 stored batch by batch; running it again goes on. The configured model must be the one
 that the database's vectors came from.
+
+Example:
+  hermes-pgvector backfill
 """
 
 from __future__ import annotations

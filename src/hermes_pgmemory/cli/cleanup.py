@@ -12,6 +12,10 @@ Of equal turns one with a vector stays, else the oldest row. Of equal entries a 
 stays before a retired one, then the one without outer white space, as the host's files
 have it; it takes over the older creation time. Without --execute nothing is deleted,
 only counted.
+
+Examples:
+  hermes-pgvector cleanup --theme marketing
+  hermes-pgvector cleanup --execute
 """
 
 from __future__ import annotations

@@ -1,6 +1,10 @@
 """Show the settings in effect, secrets hidden, and what is wrong with them.
 
-Settings live under `plugins.pgvector` in config.yaml.
+Settings live under `plugins.pgvector` in config.yaml. A wrong one is named, its default
+is shown, and the exit status is 1.
+
+Example:
+  hermes-pgvector config --json
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 The door is `$HERMES_HOME/plugins/pgvector/`. It is written whole, again only where
 something differs. `setup` does this too.
+
+Example:
+  hermes-pgvector install --home ~/.hermes/profiles/sales
 """
 
 from __future__ import annotations

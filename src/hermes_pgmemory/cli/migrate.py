@@ -7,6 +7,10 @@ Agents need no right to create anything. With --admin-dsn the schema is brought 
 date as that role, and --runtime-role, or the user that the configured dsn names, is
 granted what agents need: USAGE of the schema, and reading and changing the rows of our
 own tables.
+
+Examples:
+  hermes-pgvector migrate --check
+  hermes-pgvector migrate --admin-dsn - --runtime-role hermes
 """
 
 from __future__ import annotations

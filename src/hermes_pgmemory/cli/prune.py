@@ -6,6 +6,10 @@ the microsecond and whatever the time zone of this host or of the database. With
 
 Runs in parts of about half a second, beside living agents; what was deleted stays
 deleted when it is interrupted, and running it again goes on.
+
+Examples:
+  hermes-pgvector prune --days 90
+  hermes-pgvector prune --days 90 --execute
 """
 
 from __future__ import annotations

@@ -13,6 +13,10 @@ no replay brings OLD back.
 --force also moves rows out of the buckets of direct messages, groups and benchmarks,
 whose rows belong to single contacts: they keep their contact, and outside the bucket
 nobody recalls them.
+
+Examples:
+  hermes-pgvector remap marketing-daily marketing
+  hermes-pgvector remap marketing-daily marketing --execute
 """
 
 from __future__ import annotations

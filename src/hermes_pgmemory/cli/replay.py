@@ -2,6 +2,9 @@
 
 Agents do this by themselves; this is for when none is running. What the database
 still does not take stays in the journal.
+
+Example:
+  hermes-pgvector replay
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 Agents start it when they need it. `stop` ends the local embedding model, too; both
 come back on demand.
+
+Example:
+  hermes-pgvector server stop
 """
 
 from __future__ import annotations
@@ -13,7 +16,11 @@ from hermes_pgmemory.cli._result import Result, Table
 
 def configure(parser: ArgumentParser) -> None:
     """Declare the arguments of `server`."""
-    parser.add_argument("action", choices=("start", "stop", "status"))
+    parser.add_argument(
+        "action",
+        choices=("start", "stop", "status"),
+        help="what to do; whatever it is, what runs afterwards is shown",
+    )
 
 
 def run(args: Namespace) -> Result:

@@ -3,6 +3,10 @@
 Without --dsn a private PostgreSQL in HERMES_HOME serves, without --embed-url a local
 model. Settings given here are used, checked and then written to config.yaml. Safe to
 run again: what is done is left alone, what failed is tried again.
+
+Examples:
+  hermes-pgvector setup
+  hermes-pgvector setup --dsn 'host=db.internal dbname=hermes_memory user=hermes'
 """
 
 from __future__ import annotations

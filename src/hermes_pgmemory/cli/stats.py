@@ -2,6 +2,9 @@
 
 `unembedded` rows wait for `backfill`; `retired` entries are in no file any more and are
 not recalled. Counts every row, which takes a while on a large database.
+
+Example:
+  hermes-pgvector stats --json
 """
 
 from __future__ import annotations

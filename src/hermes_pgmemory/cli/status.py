@@ -2,6 +2,9 @@
 
 Looks only: nothing is started and nothing is written, and a part that is down says
 so without hiding the others.
+
+Example:
+  hermes-pgvector status --json
 """
 
 from __future__ import annotations

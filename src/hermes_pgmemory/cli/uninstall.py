@@ -6,7 +6,8 @@ byte. The database, the journal, MEMORY.md, USER.md and, in the state folder, th
 settings are kept, so `setup` brings everything back. With --delete-data the state
 folder goes too; a PostgreSQL that `dsn` names is never touched.
 
-Example: hermes-pgvector uninstall && pip uninstall hermes-pgmemory
+Example:
+  hermes-pgvector uninstall
 """
 
 from __future__ import annotations
