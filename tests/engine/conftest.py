@@ -6,6 +6,8 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -150,3 +152,54 @@ def eventually() -> Callable[..., Any]:
             never.wait(0.02)
 
     return eventually
+
+
+@dataclass
+class Endpoint:
+    """An embedding endpoint on loopback that a test may make fail, or wait."""
+
+    url: str = ""
+    models: list[str] = field(default_factory=list)
+    batches: list[list[str]] = field(default_factory=list)
+    failures: int = 0
+    """How many requests from now on are answered with 503."""
+    open: threading.Event = field(default_factory=threading.Event)
+
+    def answer(self, request: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        self.models.append(request["model"])
+        self.batches.append(request["input"])
+        self.open.wait(30)
+        if self.failures:
+            self.failures -= 1
+            return 503, {"error": "the model is being loaded"}
+        texts = enumerate(request["input"])
+        data = [{"index": i, "embedding": [1.0, len(text), 3.0]} for i, text in texts]
+        return 200, {"data": data}
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    endpoint = Endpoint()
+    endpoint.open.set()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            status, reply = endpoint.answer(json.loads(body))
+            raw = json.dumps(reply).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(raw)))
+            self.end_headers()
+            self.wfile.write(raw)
+
+        def log_message(self, *_):
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        endpoint.url = f"http://127.0.0.1:{server.server_port}/v1"
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield endpoint
+        endpoint.open.set()
+        server.shutdown()
+        thread.join()

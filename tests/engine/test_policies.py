@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import threading
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -47,57 +43,6 @@ ORIGINAL: dict[str, Any] = {
 """Its settings; all but `write_contexts`, which came later, are of its 0.4.0."""
 
 
-@dataclass
-class Endpoint:
-    """An embedding endpoint on loopback that a test may make fail, or wait."""
-
-    url: str = ""
-    models: list[str] = field(default_factory=list)
-    batches: list[list[str]] = field(default_factory=list)
-    failures: int = 0
-    """How many requests from now on are answered with 503."""
-    open: threading.Event = field(default_factory=threading.Event)
-
-    def answer(self, request: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        self.models.append(request["model"])
-        self.batches.append(request["input"])
-        self.open.wait(30)
-        if self.failures:
-            self.failures -= 1
-            return 503, {"error": "the model is being loaded"}
-        texts = enumerate(request["input"])
-        data = [{"index": i, "embedding": [1.0, len(text), 3.0]} for i, text in texts]
-        return 200, {"data": data}
-
-
-@pytest.fixture
-def endpoint() -> Iterator[Endpoint]:
-    endpoint = Endpoint()
-    endpoint.open.set()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            status, reply = endpoint.answer(json.loads(body))
-            raw = json.dumps(reply).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(raw)))
-            self.end_headers()
-            self.wfile.write(raw)
-
-        def log_message(self, *_):
-            """Say nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        endpoint.url = f"http://127.0.0.1:{server.server_port}/v1"
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        yield endpoint
-        endpoint.open.set()
-        server.shutdown()
-        thread.join()
-
-
 class TestEach:
     @pytest.mark.parametrize(("key", "default"), ORIGINAL.items())
     def test_has_its_name_and_its_default(self, key: str, default: object):
@@ -120,7 +65,7 @@ class TestEffect:
     """One test per setting, named after it; each sees both sides of the switch."""
 
     @pytest.fixture(autouse=True)
-    def parts(self, home, eventually, endpoint: Endpoint, dsn: str):
+    def parts(self, home, eventually, endpoint, dsn: str):
         self.home, self.eventually, self.endpoint = home, eventually, endpoint
         self.plain_dsn = dsn
         """A database for vectors of the fake endpoint."""
