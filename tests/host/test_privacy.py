@@ -21,6 +21,9 @@ from host_kit import (
 )
 from psycopg import sql
 
+# One process: what the first tests say, the last ones look for.
+pytestmark = pytest.mark.xdist_group("privacy")
+
 KEYS = {
     "Anna": "agent:main:telegram:dm:15550100101",
     "Boris": "agent:main:whatsapp:dm:15550100102@s.whatsapp.net",
