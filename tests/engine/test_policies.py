@@ -159,7 +159,7 @@ class TestEffect:
         agent = self.home.agent(agent_identity="marketing", agent_workspace="")
         self.settled(agent)
         if on:
-            self.stored("marketing", REPLY, "marker")
+            self.eventually(lambda: REPLY in self.home.entries("marketing"))
         agent.shutdown()
         assert (REPLY in self.home.entries("marketing")) == on
 

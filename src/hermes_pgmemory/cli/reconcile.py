@@ -7,6 +7,10 @@ recalling the entries until this command confirms that they are meant to be gone
 Retired entries are not recalled. They are kept, and come back when the file holds them
 again. Entries that another home's file holds too stay in use. Without --execute nothing
 is retired, only counted.
+
+Examples:
+  hermes-pgvector reconcile
+  hermes-pgvector reconcile --execute
 """
 
 from __future__ import annotations
