@@ -25,6 +25,10 @@ class TestAdd:
         times = memory.query("SELECT created_at, updated_at FROM memory_entries")
         assert times == [(add.at, add.at)]
 
+    def test_gives_an_entry_of_no_file_to_the_file_that_holds_it(self, memory):
+        memory.apply(memory.add("likes tea"), memory.add("likes tea", source="file-2"))
+        assert memory.query("SELECT source FROM memory_entries") == ["file-2"]
+
     def test_leaves_known_content_alone(self, memory):
         first = memory.add("likes tea", source="file-1")
         memory.apply(first, memory.add("likes tea", source="file-2"))

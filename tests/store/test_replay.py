@@ -178,7 +178,9 @@ class Model:
         if found is None or (twin and twin is not found):
             if found:
                 self.entries.remove(found)
-            if twin is None:
+            if twin:
+                twin["source"] = twin["source"] or write.source
+            else:
                 fresh = {"created": write.at, "updated": write.at}
                 self.entries.append(
                     {"content": write.content, "source": write.source, **fresh}

@@ -16,7 +16,8 @@ ON CONFLICT (agent_identity, target, content_hash, subject) DO UPDATE
    SET retired_at = NULL,
        updated_at = CASE WHEN known.retired_at IS NULL THEN known.updated_at
                          ELSE greatest(known.updated_at, EXCLUDED.updated_at) END,
-       source = CASE WHEN known.retired_at IS NULL THEN known.source
+       source = CASE WHEN known.retired_at IS NULL
+                     THEN coalesce(known.source, EXCLUDED.source)
                      ELSE EXCLUDED.source END,
        files = CASE WHEN EXCLUDED.files <@ known.files THEN known.files
                     ELSE known.files || EXCLUDED.files END,
