@@ -201,14 +201,18 @@ class _Setup:
         return Outcome.UNCHANGED, detail
 
     def _migrate(self) -> Told:
-        applied = migrate.apply(
+        done = migrate.upgrade(
             self._dsn,
             self._model_known(),
             text_search_config=self._settings.text_search_config,
         )
-        if not applied:
+        if not done.applied:
             return Outcome.UNCHANGED, "up to date"
-        return Outcome.DONE, f"applied {', '.join(applied)}"
+        detail = f"applied {', '.join(done.applied)}"
+        if done.adopted is not None:
+            rows = done.adopted.entries.rows + done.adopted.turns.rows
+            detail += f", took over {rows} rows of hermes-memory-pgvector"
+        return Outcome.DONE, detail
 
     def _check(self) -> Told:
         """Ask the new memory a question, all the way; writes nothing."""

@@ -8,6 +8,12 @@ date as that role, and --runtime-role, or the user that the configured dsn names
 granted what agents need: USAGE of the schema, and reading and changing the rows of our
 own tables.
 
+A database of hermes-memory-pgvector is taken over in place, in one transaction that
+holds ACCESS EXCLUSIVE locks on its tables: no row or vector is lost, its agents wait,
+and afterwards they are refused; so first bring every host to this package, whose writes
+wait in their journals, and take a pg_dump. Nothing happens unless the configured model
+makes vectors of the length that is stored. See docs/upgrading.md.
+
 Examples:
   hermes-pgvector migrate --check
   hermes-pgvector migrate --admin-dsn - --runtime-role hermes
@@ -17,9 +23,9 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from hermes_pgmemory.cli import _database
+from hermes_pgmemory.cli import _adoption, _database
 from hermes_pgmemory.cli._result import Result
 
 if TYPE_CHECKING:
@@ -115,8 +121,14 @@ def _check(dsn: str) -> Result:
 
 
 def _apply(dsn: str, settings: Settings, model: EmbeddingModel) -> Result:
+    from dataclasses import asdict  # noqa: PLC0415
+
     from hermes_pgmemory.store import migrate  # noqa: PLC0415
 
-    applied = migrate.apply(dsn, model, text_search_config=settings.text_search_config)
-    text = "\n".join(f"applied {name}" for name in applied) or "up to date"
-    return Result(data={"applied": applied, "current": True}, text=text)
+    done = migrate.upgrade(dsn, model, text_search_config=settings.text_search_config)
+    lines = [f"applied {name}" for name in done.applied] or ["up to date"]
+    data: dict[str, Any] = {"applied": done.applied, "current": True}
+    if done.adopted is not None:
+        data["adopted"] = asdict(done.adopted)
+        lines += _adoption.lines(done.adopted)
+    return Result(data=data, text="\n".join(lines))

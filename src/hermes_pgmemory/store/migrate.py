@@ -23,8 +23,9 @@ from psycopg.types.json import Jsonb
 
 from hermes_pgmemory.errors import ConfigError, SchemaError
 from hermes_pgmemory.models import EmbeddingModel
+from hermes_pgmemory.store import adoption, failures
 from hermes_pgmemory.store import dsn as dsns
-from hermes_pgmemory.store import failures
+from hermes_pgmemory.store.adoption import Adopted, Adoption
 from hermes_pgmemory.store.facts import read_facts
 from hermes_pgmemory.store.queries import QUERIES
 
@@ -63,6 +64,16 @@ class Migration:
         # The file ships with the package, so it is as trusted as a literal.
         text = self.text.replace(":dimensions", f"{dimension:d}")
         return cast("LiteralString", text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upgraded:
+    """What bringing a database up to date came to."""
+
+    applied: list[str]
+    """Versions, in order; empty where there was nothing to do."""
+    adopted: Adopted | None = None
+    """What was taken over from hermes-memory-pgvector, if this was its database."""
 
 
 @cache
@@ -109,17 +120,25 @@ def pending(conn: psycopg.Connection[Any]) -> list[str]:
 def apply(
     dsn: str, model: EmbeddingModel, *, text_search_config: str = "english"
 ) -> list[str]:
-    """Bring the database at *dsn* up to date; return the versions applied.
+    """Do what `upgrade` does; return the versions applied."""
+    return upgrade(dsn, model, text_search_config=text_search_config).applied
+
+
+def upgrade(
+    dsn: str, model: EmbeddingModel, *, text_search_config: str = "english"
+) -> Upgraded:
+    """Bring the database at *dsn* up to date; take it over if it is the original's.
 
     All or nothing, and nothing the second time. Concurrent callers queue. A new
-    database takes *model* as its active model and keeps *text_search_config*; one
-    that has them already is not changed in these.
+    database takes *model* as its active model and keeps *text_search_config*; so does
+    one that is taken over, if *model* makes vectors of the length it holds. One that
+    has them already is not changed in these.
 
     Raises:
         ConfigError: The DSN, the model's dimension or the text search configuration
             cannot be used.
         DatabaseUnavailable: The database does not answer, or another migration has
-            been running for two minutes.
+            been running for two minutes, or a long transaction holds a table.
         SchemaError: Something an administrator must do first, or undo.
     """
     _check_dimension(model.dimension)
@@ -127,12 +146,13 @@ def apply(
         conn.execute(QUERIES["lock_ledger"])
         conn.execute(QUERIES["limit_locks"])
         todo = pending(conn)
+        adopted = None
         if todo:
             _check_server(conn)
             _check_config(conn, text_search_config)
-            _run(conn, todo, _dimension(conn, model))
+            adopted = _run(conn, todo, model, text_search_config)
         _seed(conn, model, text_search_config)
-    return todo
+    return Upgraded(applied=todo, adopted=adopted)
 
 
 @contextmanager
@@ -157,25 +177,57 @@ def _has_ledger(conn: psycopg.Connection[Any]) -> bool:
     return bool(conn.execute(QUERIES["has_ledger"]).fetchall()[0][0])
 
 
-def _run(conn: psycopg.Connection[Any], todo: list[str], dimension: int) -> None:
-    try:
+def _run(
+    conn: psycopg.Connection[Any], todo: list[str], model: EmbeddingModel, config: str
+) -> Adopted | None:
+    """Apply the migrations *todo*; return what was taken over, if anything was."""
+    dimension = _dimension(conn, model)
+    with _explained(conn):
+        work = _adoption(conn, model, config)
         if not _has_ledger(conn):
             conn.execute(QUERIES["create_ledger"])
         for migration in shipped():
             if migration.version in todo:
-                conn.execute(migration.sql(dimension))
+                if not (work and work.replaces(migration.version)):
+                    conn.execute(migration.sql(dimension))
+                if work:
+                    work.follow(migration.version)
                 entry = {"version": migration.version, "checksum": migration.checksum}
                 conn.execute(QUERIES["record_migration"], entry)
+        return work and work.finish()
+
+
+@contextmanager
+def _explained(conn: psycopg.Connection[Any]) -> Generator[None]:
+    """Say what an administrator is to do about a statement that failed."""
+    try:
+        yield
     except pg.DuplicateTable as exc:
         raise SchemaError(
             f"{exc.diag.message_primary}, but not by this package: "
             "migrate an empty database, or rename the old tables first"
+        ) from exc
+    except pg.DependentObjectsStillExist as exc:
+        raise SchemaError(
+            f"{exc.diag.message_primary}: drop what depends on it (psql names it), "
+            f"then {failures.MIGRATE}"
         ) from exc
     except pg.InsufficientPrivilege as exc:
         raise SchemaError(
             f"{exc.diag.message_primary}: run `hermes-pgvector migrate` as the "
             f"database's owner, not as {conn.info.user}"
         ) from exc
+
+
+def _adoption(
+    conn: psycopg.Connection[Any], model: EmbeddingModel, config: str
+) -> Adoption | None:
+    """Begin to take over the original's tables, if these are its."""
+    if _has_ledger(conn) or not adoption.is_original(conn):
+        return None
+    work = Adoption(conn, model, config)
+    work.begin()
+    return work
 
 
 def _dimension(conn: psycopg.Connection[Any], model: EmbeddingModel) -> int:

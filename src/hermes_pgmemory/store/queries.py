@@ -28,6 +28,7 @@ _FILES: Final = (
     "upkeep",
     "maintenance",
     "ledger",
+    "adopt",
     "roles",
 )
 
