@@ -31,7 +31,8 @@ def test_every_statement_is_one_statement():
     ddl = {
         *("create_ledger", "grant_to_runtime_role"),
         *("lock_original", "set_aside", "strip_original", "seal_original"),
-        "continue_ids",
+        *("continue_ids", "begin_conversion", "guard_conversion", "prove_conversion"),
+        "finish_conversion",
     }
     for name, statement in QUERIES.items():
         assert statement.endswith(";"), name

@@ -28,6 +28,7 @@ __all__ = [
     "Pace",
     "cleanup",
     "cutoff",
+    "in_parts",
     "is_governed",
     "label",
     "prune",
@@ -146,7 +147,7 @@ class Run:
     def do(self, table: str, part: _DoPart) -> None:
         """Do one part after the other until none is left."""
         count = self.tables[table]
-        for done in _in_parts(part):
+        for done in in_parts(part):
             count.affected += done.affected
             count.dropped += done.dropped
             self._advance(done.affected)
@@ -163,7 +164,8 @@ class Run:
         return Outcome(executed=self._execute, tables=self.tables)
 
 
-def _in_parts(part: _DoPart) -> Iterator[Done]:
+def in_parts(part: _DoPart) -> Iterator[Done]:
+    """Do one part after the other until none is left, at a pace that is learned."""
     pace = Pace()
     after = Place()
     while True:

@@ -1,7 +1,7 @@
 """The room that knows SQL and PostgreSQL's driver; no other does.
 
 Everything is bound by a time limit, idempotent, and safe behind a pooler in
-transaction mode. Nothing here changes the schema, except `migrate`.
+transaction mode. Nothing here changes the schema, except `migrate` and `convert`.
 """
 
 from __future__ import annotations

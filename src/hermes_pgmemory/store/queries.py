@@ -29,6 +29,7 @@ _FILES: Final = (
     "maintenance",
     "ledger",
     "adopt",
+    "convert",
     "roles",
 )
 
