@@ -11,6 +11,10 @@ waiting 2 s at a time; in between only the rows of the part at hand.
 
 The old vectors' place on disk is free for PostgreSQL once the tables are rewritten:
 VACUUM FULL memory_entries, conversations; in a quiet hour, because it locks them.
+
+Examples:
+  hermes-pgvector convert
+  hermes-pgvector convert --execute
 """
 
 from __future__ import annotations
