@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -24,7 +24,7 @@ from hermes_pgmemory.errors import (
     Unavailable,
     UnstorableWrite,
 )
-from hermes_pgmemory.journal import Journal, Record
+from hermes_pgmemory.journal import Record
 from hermes_pgmemory.metrics import WRITES
 from hermes_pgmemory.models import (
     Accepted,
@@ -56,6 +56,22 @@ class Sink(Protocol):
         ...
 
 
+class Queue(Protocol):
+    """Where batches come from: a journal, or its dead letters."""
+
+    def pending(self, limit: int) -> Sequence[Record]:
+        """Return up to *limit* records, oldest first."""
+        ...
+
+    def acknowledge(self, records: Iterable[Record]) -> None:
+        """Forget *records*, but for those buried meanwhile."""
+        ...
+
+    def bury(self, record: Record, reason: str) -> None:
+        """Put one record aside that the database refuses."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterPolicy:
     """How the writer embeds; see the settings of the same names."""
@@ -67,7 +83,7 @@ class WriterPolicy:
 
 
 class Batcher:
-    """Moves batches from a journal to the store."""
+    """Moves batches from a queue to the store."""
 
     def __init__(
         self,
@@ -89,7 +105,7 @@ class Batcher:
         self.may_embed: Callable[[], bool] = lambda: True
         """Asked before each batch: do the database's vectors fit the model?"""
 
-    def drain_once(self, journal: Journal) -> int:
+    def drain_once(self, journal: Queue) -> int:
         """Move one batch; return how many records left the journal.
 
         Raises:
@@ -106,7 +122,7 @@ class Batcher:
         return len(records)
 
     def _decode(
-        self, journal: Journal, records: Sequence[Record]
+        self, journal: Queue, records: Sequence[Record]
     ) -> list[tuple[Accepted, Record]]:
         batch: list[tuple[Accepted, Record]] = []
         for record in records:
@@ -123,7 +139,7 @@ class Batcher:
 
     def _store_or_bury(
         self,
-        journal: Journal,
+        journal: Queue,
         batch: Sequence[tuple[Accepted, Record]],
         vectors: dict[int, Vector],
     ) -> None:
@@ -148,7 +164,7 @@ class Batcher:
         else:
             WRITES.labels(outcome="stored").inc(stored)
 
-    def _bury(self, journal: Journal, record: Record, why: Exception) -> None:
+    def _bury(self, journal: Queue, record: Record, why: Exception) -> None:
         journal.bury(record, str(why))
         WRITES.labels(outcome="dead").inc()
         log.warning("one write was put aside as a dead letter: %s", why)

@@ -70,6 +70,11 @@ def encode(write: Write) -> str:
     return _dump(record)
 
 
+def tag_of(write: Write) -> str:
+    """Return the tag of *write*'s kind, like "add" or "turn"."""
+    return _TAGS[type(write)]
+
+
 def decode(text: str) -> Write:
     """Return the write that `encode` made *text* from.
 

@@ -32,7 +32,7 @@ from hermes_pgmemory.errors import (
     ModelMismatch,
     SchemaError,
 )
-from hermes_pgmemory.housekeeping import FileMirror, Healer
+from hermes_pgmemory.housekeeping import FileMirror, Healer, retry_dead_letters
 from hermes_pgmemory.journal import Journal, orphans
 from hermes_pgmemory.metrics import JOURNAL_WRITES, WRITES
 from hermes_pgmemory.models import AgentKind, SeeAgent, Theme, Write
@@ -81,27 +81,15 @@ class Engine:
         self._why_no_vectors: str | None = None
         self._settled = threading.Event()
         self._library_breaker = CircuitBreaker()
-        embed_breaker = CircuitBreaker()
-        self._batcher = Batcher(
-            self._store,
-            self._embedder,
-            embed_breaker,
-            WriterPolicy(
-                batch=min(64, settings.write_queue_maxsize),
-                embed_on_write=settings.embed_on_write,
-                embed_retries=settings.embed_write_retries,
-                embed_backoff_s=settings.embed_write_backoff,
-            ),
-        )
-        self._batcher.may_embed = lambda: self._why_no_vectors is None
-        self._batcher.when_misfit = self._note_misfit
+        self._embed_breaker = CircuitBreaker()
+        self._batcher = self._make_batcher()
         self.writer = Writer(self._journal, self._batcher, before=self._prepare)
         self.writer.when_idle = self._when_idle
         self.recall = Recall(
             self._store,
             self._embedder,
             library_breaker=self._library_breaker,
-            embed_breaker=embed_breaker,
+            embed_breaker=self._embed_breaker,
             settled=self._wait_until_settled,
         )
         self._mutex = threading.Lock()
@@ -160,6 +148,12 @@ class Engine:
             self._settled.wait(FIRST_MEETING_S)
             key = known_key(self.paths)
         return key or STAND_IN
+
+    def retry_dead_letters(self, *, timeout_s: float) -> bool:
+        """Offer what the database refused to it again; see `housekeeping`."""
+        # The writer's own batcher is the writer's thread's.
+        batcher = self._make_batcher()
+        return retry_dead_letters(self.paths.journal, batcher, timeout_s=timeout_s)
 
     # -- prompts -------------------------------------------------------------
 
@@ -250,6 +244,19 @@ class Engine:
         facts = self._store.verify(timeout_s=VERIFY_TIMEOUT_S)
         remember_key(self.paths, facts.subject_key)
         self._why_no_vectors = self._compare_models(facts)
+
+    def _make_batcher(self) -> Batcher:
+        settings = self.settings
+        policy = WriterPolicy(
+            batch=min(64, settings.write_queue_maxsize),
+            embed_on_write=settings.embed_on_write,
+            embed_retries=settings.embed_write_retries,
+            embed_backoff_s=settings.embed_write_backoff,
+        )
+        batcher = Batcher(self._store, self._embedder, self._embed_breaker, policy)
+        batcher.may_embed = lambda: self._why_no_vectors is None
+        batcher.when_misfit = self._note_misfit
+        return batcher
 
     def _note_misfit(self, mismatch: DimensionMismatch) -> None:
         self._why_no_vectors = str(mismatch)

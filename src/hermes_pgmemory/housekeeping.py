@@ -1,4 +1,4 @@
-"""What the writer's thread does when the journal is empty: follow files, and heal."""
+"""What is done when the journal is empty: follow files, heal, and try letters again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hermes_pgmemory.errors import (
     PgMemoryError,
     UnstorableWrite,
 )
-from hermes_pgmemory.journal import waiting
+from hermes_pgmemory.journal import DeadLetters, waiting
 from hermes_pgmemory.memory_files import MemoryFile
 from hermes_pgmemory.models import FileVerdict, Target, Theme, Vector, Write
 from hermes_pgmemory.paths import HomePaths
@@ -197,3 +197,22 @@ class Healer:
             half = len(healed) // 2
             self._keep(table, healed[:half])
             self._keep(table, healed[half:])
+
+
+def retry_dead_letters(folder: Path, batcher: Batcher, *, timeout_s: float) -> bool:
+    """Offer the dead letters of *folder* to the database once more, in their order.
+
+    What it refuses again stays, with the newest reason. False when the time is up
+    before all were offered.
+
+    Raises:
+        Unavailable: The rest was not offered.
+    """
+    deadline = time.monotonic() + timeout_s
+    for letters in DeadLetters.of(folder):
+        while time.monotonic() < deadline:
+            if not batcher.drain_once(letters):
+                break
+        else:
+            return False
+    return True

@@ -25,6 +25,7 @@ TIMEOUT_S: Final = 5.0
 """Seconds the database may take to answer."""
 
 SETUP: Final = "run `hermes-pgvector setup`"
+DEAD_LETTERS: Final = "see `hermes-pgvector replay --dead --list`"
 
 
 class State(StrEnum):
@@ -239,7 +240,8 @@ def _journal(home: Path) -> Part:
         age = f", the oldest {status.oldest_age_s or 0:.0f} s old"
         words.append(f"{status.pending} writes wait{age}")
     if status.dead_letters:
-        words.append(f"{status.dead_letters} writes were refused by the database")
+        count = status.dead_letters
+        words.append(f"{count} writes were refused by the database: {DEAD_LETTERS}")
     state = State.PROBLEM if status.dead_letters else State.OK
     return Part(state, "; ".join(words), told)
 

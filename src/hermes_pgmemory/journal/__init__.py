@@ -18,7 +18,18 @@ process's status command held a checkpoint up.)
 
 from __future__ import annotations
 
+from hermes_pgmemory.journal.letters import DeadLetter, DeadLetters, dead_letters
 from hermes_pgmemory.journal.queue import Journal, Record, orphans
 from hermes_pgmemory.journal.status import JournalStatus, inspect, waiting
 
-__all__ = ["Journal", "JournalStatus", "Record", "inspect", "orphans", "waiting"]
+__all__ = [
+    "DeadLetter",
+    "DeadLetters",
+    "Journal",
+    "JournalStatus",
+    "Record",
+    "dead_letters",
+    "inspect",
+    "orphans",
+    "waiting",
+]
