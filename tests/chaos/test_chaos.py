@@ -60,12 +60,12 @@ def _path() -> str:
 
 
 def test_rounds_of_faults_lose_double_and_reorder_nothing(chaos, folder):
-    run = chaos("--rounds", "3", "--seed", "3")
+    run = chaos("--rounds", "10", "--seed", "3")
     out, told = run.communicate()
     figures = json.loads(out.splitlines()[-1])
     wrong = (figures["lost"], figures["duplicated"], figures["out_of_order"])
     assert (run.returncode, wrong) == (0, (0, 0, 0)), told
-    assert figures["rounds"] == 3
+    assert figures["rounds"] == 10
     assert figures["stored"] == figures["accepted"] > 0
     assert list(folder.iterdir()) == []
 
