@@ -15,6 +15,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from time import monotonic, sleep
@@ -43,7 +44,10 @@ local all all trust
 """
 # Outlives whoever holds its standard input by no more than the server's last breath:
 # a test run that is killed leaves neither a server nor its files behind.
-KEEPER = '"$@" >"$0/log" 2>&1 & cat >/dev/null; kill -QUIT $!; wait; rm -rf "$0"'
+KEEPER = (
+    'ending=$1; shift; "$@" >"$0/log" 2>&1 & '
+    'cat >/dev/null; kill "-$ending" $!; wait; rm -rf "$0"'
+)
 SETTINGS = {
     "listen_addresses": "",
     # Nothing here must survive a power cut.
@@ -100,6 +104,23 @@ def _leave(folder: str) -> None:
     del os.environ[RUNTIME_DIR_VARIABLE]
 
 
+def _keep(
+    home: Path, command: list[str], *, ending: str = "QUIT"
+) -> subprocess.Popen[bytes]:
+    """Run a server whose files are in *home*; closing the keeper's input ends both.
+
+    *ending* is the signal that ends the server at once.
+    """
+    return subprocess.Popen(
+        [*_unprivileged(), "sh", "-c", KEEPER, str(home), ending, *command],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd="/",
+        start_new_session=True,
+    )
+
+
 @contextmanager
 def _private_server() -> Iterator[str]:
     # Short on purpose: a socket's path may not exceed 107 bytes.
@@ -119,14 +140,7 @@ def _private_server() -> Iterator[str]:
         word for key, value in options.items() for word in ("-c", f"{key}={value}")
     ]
     command = [str(BIN / "postgres"), "-D", str(data), *flags]
-    keeper = subprocess.Popen(
-        [*prefix, "sh", "-c", KEEPER, str(home), *command],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        cwd="/",
-        start_new_session=True,
-    )
+    keeper = _keep(home, command)
     dsn = make_conninfo(host=str(home), user="postgres", dbname="postgres")
     try:
         _wait_for(dsn)
@@ -152,6 +166,30 @@ def _run(*parts: list[str]) -> None:
     done = subprocess.run(command, check=False, cwd="/", **quiet)
     if done.returncode:
         pytest.exit(f"failed: {' '.join(command)}", returncode=3)
+
+
+@dataclass(frozen=True)
+class Servers:
+    """Means to run servers that refuse to be root's; see `KEEPER`."""
+
+    bin: Path
+    """PostgreSQL's programs."""
+    prefix: list[str]
+    """Put before a command that root may not run."""
+    keep: Callable[..., subprocess.Popen[bytes]]
+
+    def folder(self) -> Path:
+        """Make a folder for one server; short, for the sake of its sockets."""
+        home = Path(tempfile.mkdtemp(prefix="pgm-", dir="/tmp"))
+        if self.prefix:
+            shutil.chown(home, _server_user())
+        return home
+
+
+@pytest.fixture(scope="session")
+def servers() -> Servers:
+    """What tests with servers of their own start them with."""
+    return Servers(BIN, _unprivileged(), _keep)
 
 
 @pytest.fixture(scope="session")
