@@ -60,6 +60,9 @@ class Settings(BaseModel):
     dsn: SecretStr = SecretStr("")
     """PostgreSQL connection string; empty starts an embedded server in HERMES_HOME."""
 
+    dsn_read: SecretStr = SecretStr("")
+    """Connection string of a standby that recall asks first; empty asks the primary."""
+
     embed_url: str = ""
     """Embedding endpoint, OpenAI-compatible or Ollama; empty uses a local model."""
 

@@ -40,6 +40,7 @@ from hermes_pgmemory.paths import HomePaths
 from hermes_pgmemory.private_notes import PrivateNotes
 from hermes_pgmemory.recall import Recall
 from hermes_pgmemory.store import DatabaseFacts, Store
+from hermes_pgmemory.store.standby import ReplicatedStore
 from hermes_pgmemory.store.unusable import UnusableStore
 from hermes_pgmemory.subjects import STAND_IN, known_key, remember_key
 from hermes_pgmemory.turn_ledger import TurnLedger
@@ -76,7 +77,8 @@ class Engine:
         self._quota = settings.journal_quota_mb << 20
         self._journal = Journal.claim(paths.journal, quota_bytes=self._quota)
         self.server = EmbeddedServer(paths.server) if not _dsn(settings) else None
-        self._store = _store(self.server.dsn if self.server else _dsn(settings))
+        dsn = self.server.dsn if self.server else _dsn(settings)
+        self._store = _store(dsn, settings.dsn_read.get_secret_value())
         self._embedder = _embedder(settings)
         self._why_no_vectors: str | None = None
         self._settled = threading.Event()
@@ -310,12 +312,17 @@ class Engine:
                 self._unsynced.set()
 
 
-def _store(dsn: str) -> Store:
+def _store(dsn: str, dsn_read: str) -> Store:
     """Make the store; with a wrong connection string, one that says so."""
     try:
-        return Store(dsn)
+        primary = Store(dsn)
     except ConfigError as exc:
         return UnusableStore(exc)
+    try:
+        return ReplicatedStore(dsn, dsn_read) if dsn_read else primary
+    except ConfigError as exc:
+        log.warning("recall asks the primary: %s", exc)
+        return primary
 
 
 def _embedder(settings: Settings) -> Embedder:

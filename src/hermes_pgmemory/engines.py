@@ -9,6 +9,8 @@ from collections import defaultdict, deque
 from pathlib import Path
 from typing import Final
 
+from pydantic import SecretStr
+
 from hermes_pgmemory.config import Settings
 from hermes_pgmemory.engine import Engine
 from hermes_pgmemory.paths import HomePaths
@@ -20,6 +22,7 @@ Key = tuple[str, ...]
 
 _SHAPING: Final = (
     "dsn",
+    "dsn_read",
     "embed_url",
     "embed_model",
     "embed_protocol",
@@ -99,9 +102,12 @@ def _drop(engine: Engine) -> int:
 
 
 def _key(home: Path, settings: Settings) -> Key:
-    dsn = settings.dsn.get_secret_value()
-    others = (str(getattr(settings, name)) for name in _SHAPING[1:])
-    return (str(home), dsn, *others)
+    values = (getattr(settings, name) for name in _SHAPING)
+    words = (
+        value.get_secret_value() if isinstance(value, SecretStr) else str(value)
+        for value in values
+    )
+    return (str(home), *words)
 
 
 def close_all() -> None:

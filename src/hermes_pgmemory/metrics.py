@@ -34,6 +34,12 @@ EMBED_REQUESTS: Final = Counter(
 JOURNAL_WRITES: Final = Gauge(
     "pgmemory_journal_writes", "Accepted writes not yet stored.", registry=REGISTRY
 )
+STANDBY_SEARCHES: Final = Counter(
+    "pgmemory_standby_searches_total",
+    "Searches of the standby that dsn_read names, by outcome.",
+    ["outcome"],  # answered | behind | failed; the primary answers the last two
+    registry=REGISTRY,
+)
 RECALL_SECONDS: Final = Histogram(
     "pgmemory_recall_seconds",
     "Wall time of one recall, embedding and search.",

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from middlemen_kit import Home, Pooler, Ran
+from middlemen_kit import Cluster, Home, Pooler, Ran
 
 from hermes_pgmemory import cli, engines
+from hermes_pgmemory.models import EmbeddingModel
+from hermes_pgmemory.store import migrate
 
 
 @pytest.fixture(autouse=True)
@@ -48,6 +54,72 @@ def run(home: Home, capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
         return Ran(status, captured.out, captured.err)
 
     return run
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A primary and its standby, with one migrated database."""
+
+    primary: Cluster
+    standby: Cluster
+    database: str = "memory"
+
+    @property
+    def dsn(self) -> str:
+        """The primary's database."""
+        return self.primary.dsn(self.database)
+
+    @property
+    def dsn_read(self) -> str:
+        """The standby's."""
+        return self.standby.dsn(self.database)
+
+    @property
+    def dsn_both(self) -> str:
+        """Whichever of the two can be written to."""
+        hosts = f"{self.primary.folder},{self.standby.folder}"
+        return make_conninfo(
+            self.dsn,
+            host=hosts,
+            port="5432,5432",
+            target_session_attrs="read-write",
+        )
+
+
+@contextmanager
+def _pair(servers: Any) -> Iterator[Pair]:
+    with ExitStack() as stack:
+        primary = Cluster(servers)
+        stack.callback(primary.close)
+        standby = Cluster(servers, of=primary)
+        stack.callback(standby.close)
+        pair = Pair(primary, standby)
+        primary.ask(f"CREATE DATABASE {pair.database}")
+        model = EmbeddingModel(name="multilingual-e5-small-q4", dimension=384)
+        migrate.apply(pair.dsn, model)
+        yield pair
+
+
+@pytest.fixture
+def pair(servers: Any) -> Iterator[Pair]:
+    """Two servers that one test alone may break."""
+    with _pair(servers) as pair:
+        yield pair
+
+
+@pytest.fixture(scope="module")
+def _lasting_pair(servers: Any) -> Iterator[Pair]:
+    with _pair(servers) as pair:
+        yield pair
+
+
+@pytest.fixture
+def whole_pair(_lasting_pair: Pair) -> Pair:
+    """Two servers that the tests of a file share, empty; leave them running."""
+    clear = "TRUNCATE memory_entries, conversations, memory_journal_positions"
+    with psycopg.connect(_lasting_pair.dsn) as connection:
+        connection.execute(clear)
+    return _lasting_pair
 
 
 @pytest.fixture

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, Final
 
 import psycopg
 import pytest
@@ -20,6 +21,15 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from hermes_pgmemory.provider import PgvectorProvider
 
 PATIENCE_S = 30.0
+_INIT = [
+    "--auth=trust",
+    "--encoding=UTF8",
+    "--no-sync",
+    "--locale=C",
+    "--locale-provider=builtin",
+    "--builtin-locale=C.UTF-8",
+]
+_HBA = "local all all trust\nlocal replication all trust\n"
 
 
 def eventually(condition: Callable[[], Any], *, within_s: float = PATIENCE_S) -> Any:
@@ -91,13 +101,85 @@ def recall(agent: PgvectorProvider, query: str) -> tuple[list[str], str | None]:
 def rows(dsn: str, query: str) -> list[tuple[Any, ...]]:
     """Look past everything between us and the database."""
     with psycopg.connect(dsn, autocommit=True) as connection:
-        return connection.execute(query).fetchall()
+        cursor = connection.execute(query)
+        return cursor.fetchall() if cursor.description else []
 
 
 def contents(dsn: str) -> list[str]:
     """Return the notes in the database, in the order of their arrival."""
     found = rows(dsn, "SELECT content FROM memory_entries ORDER BY id")
     return [content for (content,) in found]
+
+
+class Cluster:
+    """A PostgreSQL server of a test's own, primary or standby."""
+
+    SETTINGS: Final = {
+        "listen_addresses": "",
+        # Nothing here must survive a power cut; a standby must not be waited for long.
+        "fsync": "off",
+        "full_page_writes": "off",
+        "autovacuum": "off",
+        "max_connections": "60",
+        "wal_receiver_status_interval": "1s",
+    }
+
+    def __init__(self, servers: Any, *, of: Cluster | None = None) -> None:
+        """Make one: an empty primary, or the standby of another."""
+        self._servers = servers
+        self.folder: Path = servers.folder()
+        self.data = self.folder / "data"
+        if of is None:
+            self._run("initdb", "--pgdata", self.data, "--username=postgres", *_INIT)
+            (self.data / "pg_hba.conf").write_text(_HBA)
+        else:
+            source = ["--host", of.folder, "--username=postgres"]
+            how = ["--write-recovery-conf", "--checkpoint=fast", "--no-sync"]
+            self._run("pg_basebackup", "--pgdata", self.data, *source, *how)
+        self._keepers: list[subprocess.Popen[bytes]] = []
+        self.start()
+
+    def _run(self, name: str, *words: object) -> None:
+        command = [*self._servers.prefix, self._servers.bin / name, *words]
+        subprocess.run(
+            list(map(str, command)), check=True, cwd="/", capture_output=True
+        )
+
+    def start(self) -> None:
+        """Start it, again after `kill`."""
+        options = {**self.SETTINGS, "unix_socket_directories": self.folder}
+        flags = [word for k, v in options.items() for word in ("-c", f"{k}={v}")]
+        command = [str(self._servers.bin / "postgres"), "-D", str(self.data), *flags]
+        self._keepers.append(self._servers.keep(self.folder, command))
+        eventually(self._answers)
+
+    def _answers(self) -> bool:
+        try:
+            self.ask("SELECT 1")
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def dsn(self, database: str = "postgres") -> str:
+        """Return where a database of this server is."""
+        return make_conninfo(
+            host=str(self.folder), port=5432, user="postgres", dbname=database
+        )
+
+    def ask(self, query: str, database: str = "postgres") -> list[tuple[Any, ...]]:
+        """Run one statement as the administrator."""
+        return rows(self.dsn(database), query)
+
+    def kill(self) -> None:
+        """End it like a power cut, but for what the kernel holds."""
+        pid = int((self.data / "postmaster.pid").read_text().split()[0])
+        os.kill(pid, signal.SIGQUIT)
+        eventually(lambda: not self._answers())
+
+    def close(self) -> None:
+        """End it and remove its files."""
+        for keeper in self._keepers:
+            keeper.communicate()
 
 
 class Pooler:

@@ -20,6 +20,7 @@ from hermes_pgmemory.errors import PgMemoryError, Unavailable
 from hermes_pgmemory.models import EmbeddingModel, ThemeCount
 from hermes_pgmemory.paths import PROVIDER, HomePaths
 from hermes_pgmemory.store import DatabaseFacts, Store
+from hermes_pgmemory.store.standby import KEY
 
 TIMEOUT_S: Final = 5.0
 """Seconds the database may take to answer."""
@@ -74,6 +75,7 @@ def look(home: Path) -> Survey:
         "provider": _guarded(lambda: _provider(home)),
         "settings": settings_part,
         "database": database,
+        **_standby(settings),
         "schema": _schema(database, facts),
         "model": _guarded(lambda: _model(settings, facts)),
         "journal": _journal(home),
@@ -184,6 +186,21 @@ def _asked(
     told = {"kind": kind, "postgresql": version, "pgvector": facts.extension_version}
     detail = f"{kind}, PostgreSQL {version}, pgvector {facts.extension_version}"
     return Part(State.OK, detail, told), facts, store.counts(timeout_s=TIMEOUT_S)
+
+
+def _standby(settings: Settings | None) -> Mapping[str, Part]:
+    """Ask the server that recall asks first, where there is one."""
+    dsn = settings.dsn_read.get_secret_value() if settings else ""
+    return {"standby": _guarded(lambda: _reading(dsn))} if dsn else {}
+
+
+def _reading(dsn: str) -> Part:
+    with closing(Store(dsn, pool_size=1, key=KEY)) as store:
+        behind_s = store.behind_s(timeout_s=TIMEOUT_S)
+    if behind_s is None:
+        return Part(State.OK, "answers, and is a primary itself", {"behind_s": None})
+    detail = f"answers, {behind_s:.0f} s behind at most"
+    return Part(State.OK, detail, {"behind_s": behind_s})
 
 
 def _schema(database: Part, facts: DatabaseFacts | PgMemoryError | None) -> Part:

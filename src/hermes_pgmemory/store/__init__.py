@@ -34,6 +34,7 @@ from hermes_pgmemory.store import failures, files, migrate, search, upkeep, writ
 from hermes_pgmemory.store.connection import BoundedConnection, Database
 from hermes_pgmemory.store.facts import DatabaseFacts, read_facts
 from hermes_pgmemory.store.maintenance import Maintenance
+from hermes_pgmemory.store.queries import QUERIES
 from hermes_pgmemory.store.upkeep import Table, Unembedded
 
 __all__ = ["DatabaseFacts", "Store", "Table", "Unembedded", "migrate"]
@@ -48,7 +49,12 @@ class Store:
     """
 
     def __init__(
-        self, dsn: str, *, pool_size: int = 4, max_idle_s: float = 30.0
+        self,
+        dsn: str,
+        *,
+        pool_size: int = 4,
+        max_idle_s: float = 30.0,
+        key: str = dsns.KEY,
     ) -> None:
         """Prepare a store; it connects, and starts threads, with its first call.
 
@@ -56,12 +62,13 @@ class Store:
             dsn: Connection string, in either of libpq's forms.
             pool_size: Connections at most.
             max_idle_s: Seconds after which an unused connection is closed.
+            key: The setting that *dsn* comes from, for messages.
 
         Raises:
             ConfigError: libpq cannot parse *dsn*.
         """
         self._database = Database(
-            dsns.parse(dsn), pool_size=pool_size, max_idle_s=max_idle_s
+            dsns.parse(dsn, key=key), pool_size=pool_size, max_idle_s=max_idle_s
         )
 
     def close(self) -> None:
@@ -206,6 +213,14 @@ class Store:
         """Count what each theme holds, by name of theme."""
         with self._database.transaction(timeout_s) as conn:
             return upkeep.counts(conn)
+
+    def behind_s(self, *, timeout_s: float) -> float | None:
+        """Return the age of what this standby last replayed, in seconds.
+
+        0 where it has replayed all that it received; None where it is no standby.
+        """
+        with self._database.transaction(timeout_s) as conn:
+            return conn.execute(QUERIES["behind"]).fetchall()[0][0]
 
     def file_rows(self, ids: Sequence[str], *, timeout_s: float) -> list[FileRow]:
         """Return a memory file's rows, of any theme; *ids* as in `reconcile`."""

@@ -23,7 +23,7 @@ from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from hermes_pgmemory.errors import DatabaseUnavailable
 from hermes_pgmemory.store import failures, vectors
-from hermes_pgmemory.store.dsn import KEY, Dsn
+from hermes_pgmemory.store.dsn import Dsn
 from hermes_pgmemory.store.queries import QUERIES
 
 T = TypeVar("T")
@@ -95,7 +95,7 @@ class Outage:
     def failed(self, exc: psycopg.Error) -> DatabaseUnavailable:
         """Count *exc* and return it in this package's words."""
         why = self._dsn.redact(failures.cause(exc))
-        self.cause = f"no database: {why} (see {KEY})"
+        self.cause = f"no database: {why} (see {self._dsn.key})"
         self.failures += 1
         return DatabaseUnavailable(self.cause)
 

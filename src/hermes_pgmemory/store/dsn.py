@@ -45,6 +45,8 @@ class Dsn:
     """Our defaults, for what the string leaves open; both go to libpq."""
     secrets: tuple[str, ...] = field(repr=False)
     """Every spelling of every secret, longest first."""
+    key: str = KEY
+    """The setting it comes from."""
 
     def redact(self, text: str) -> str:
         """Blank this connection string's secrets, and the string itself, in *text*."""
@@ -53,8 +55,8 @@ class Dsn:
         return text
 
 
-def parse(text: str) -> Dsn:
-    """Take a connection string apart.
+def parse(text: str, *, key: str = KEY) -> Dsn:
+    """Take the connection string of the setting *key* apart.
 
     Raises:
         ConfigError: libpq cannot parse it, or would cut it in the wrong place. The
@@ -63,12 +65,12 @@ def parse(text: str) -> Dsn:
     parts = _parts(text)
     # Not raised where libpq's own error is at hand: it would travel along as context.
     if parts is None:
-        raise ConfigError({KEY: "not a connection string libpq can parse"})
+        raise ConfigError({key: "not a connection string libpq can parse"})
     if _is_cut_wrong(text, parts):
         why = "cut in the wrong place; write @ in a URI's password as %40, / as %2F"
-        raise ConfigError({KEY: why})
+        raise ConfigError({key: why})
     defaults = {key: word for key, word in _DEFAULTS.items() if key not in parts}
-    return Dsn(text=text, parameters=defaults, secrets=_secrets(text, parts))
+    return Dsn(text=text, parameters=defaults, secrets=_secrets(text, parts), key=key)
 
 
 def _parts(text: str) -> Mapping[str, str] | None:

@@ -25,6 +25,7 @@ _FILES: Final = (
     "turns",
     "agents",
     "search",
+    "standby",
     "upkeep",
     "maintenance",
     "ledger",
