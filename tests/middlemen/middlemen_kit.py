@@ -21,6 +21,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from hermes_pgmemory.provider import PgvectorProvider
 
 PATIENCE_S = 30.0
+ADMIN = {"user": "pgbouncer", "password": "console"}
 _INIT = [
     "--auth=trust",
     "--encoding=UTF8",
@@ -73,7 +74,8 @@ class Home:
 
     def configure(self, **settings: Any) -> None:
         config = {"plugins": {"pgvector": settings}}
-        (self.path / "config.yaml").write_text(json.dumps(config))  # JSON is YAML
+        text = json.dumps(config, ensure_ascii=False)  # but for escapes, JSON is YAML
+        (self.path / "config.yaml").write_text(text)
 
     def agent(self, theme: str, **kwargs: Any) -> PgvectorProvider:
         agent = PgvectorProvider()
@@ -185,11 +187,32 @@ class Cluster:
 class Pooler:
     """A PgBouncer in transaction mode, with two connections per database."""
 
-    def __init__(self, servers: Any, server: str, **more: object) -> None:
+    def __init__(
+        self,
+        servers: Any,
+        server: str,
+        *,
+        files: Mapping[str, str] | None = None,
+        **more: object,
+    ) -> None:
+        """Start one before *server*, with *files* in its folder and *more* settings.
+
+        `{folder}` in a setting is that folder.
+        """
+        self._files = files or {}
         self._servers = servers
         self.folder: Path = servers.folder()
         self._server = conninfo_to_dict(server)
-        self._more = more
+        self.settings: dict[str, object] = {
+            "unix_socket_dir": self.folder,
+            "listen_port": 6432,
+            "auth_type": "any",
+            "admin_users": ADMIN["user"],
+            "pool_mode": "transaction",
+            "default_pool_size": 2,
+            "max_client_conn": 500,
+            "logfile": self.folder / "pgbouncer.log",
+        } | more
         self._keeper: subprocess.Popen[bytes] | None = None
         self.start()
 
@@ -197,32 +220,22 @@ class Pooler:
         """Start it, again after `kill`, with the same settings."""
         if not self.folder.exists():
             self._servers.folder().rename(self.folder)
-        self._prepare()
         config = self.folder / "pgbouncer.ini"
-        config.write_text(self._config())
+        for name, text in {**self._files, config.name: self._config()}.items():
+            (self.folder / name).write_text(text)
         command = [program("pgbouncer"), "-q", str(config)]
         self._keeper = self._servers.keep(self.folder, command, ending="KILL")
         eventually(self._answers)
-
-    def _prepare(self) -> None:
-        """Put into the folder what the settings name."""
 
     def _config(self) -> str:
         # Who logs in to the pooler does so as the server's administrator.
         login: Mapping[str, Any] = {"user": "postgres", **self._server}
         words = ("host", "port", "user", "password")
         target = make_conninfo(**{key: login[key] for key in words if key in login})
-        settings: dict[str, object] = {
-            "unix_socket_dir": self.folder,
-            "listen_port": 6432,
-            "auth_type": "any",
-            "admin_users": "pgbouncer",
-            "pool_mode": "transaction",
-            "default_pool_size": 2,
-            "max_client_conn": 500,
-            "logfile": self.folder / "pgbouncer.log",
-        } | self._more
-        lines = [f"{key} = {value}" for key, value in settings.items()]
+        lines = [
+            f"{key} = {value}".format(folder=self.folder)
+            for key, value in self.settings.items()
+        ]
         return "\n".join(["[databases]", f"* = {target}", "[pgbouncer]", *lines, ""])
 
     def _answers(self) -> bool:
@@ -234,7 +247,7 @@ class Pooler:
 
     def admin(self, command: str) -> list[tuple[Any, ...]]:
         """Run a command of the pooler's own console."""
-        console = make_conninfo(self.dsn("dbname=pgbouncer"), user="pgbouncer")
+        console = make_conninfo(self.dsn("dbname=pgbouncer"), **ADMIN)
         with psycopg.connect(console, autocommit=True) as connection:
             # The console speaks the simple protocol only.
             cursor = psycopg.ClientCursor(connection)
@@ -245,7 +258,10 @@ class Pooler:
         """Return *of*, by way of this pooler."""
         name = conninfo_to_dict(of)["dbname"]
         return make_conninfo(
-            host=str(self.folder), port=6432, user="postgres", dbname=name
+            host=str(self.folder),
+            port=self.settings["listen_port"],
+            user="postgres",
+            dbname=name,
         )
 
     def kill(self) -> None:

@@ -118,7 +118,9 @@ def _place(found: re.Match[str]) -> str:
         where = f"socket {found['socket']}"
     else:
         where = f"host {found['host']} port {found['port']}"
-    return f"{why[:1].lower()}{why[1:]} at {where}"
+    if not why[:2].isupper():  # "SSL error" keeps its capitals
+        why = f"{why[:1].lower()}{why[1:]}"
+    return f"{why} at {where}"
 
 
 def _dimensions(exc: psycopg.Error) -> tuple[int, int] | None:
