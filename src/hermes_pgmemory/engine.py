@@ -36,6 +36,7 @@ from hermes_pgmemory.housekeeping import FileMirror, Healer, retry_dead_letters
 from hermes_pgmemory.journal import Journal, orphans
 from hermes_pgmemory.metrics import JOURNAL_WRITES, WRITES
 from hermes_pgmemory.models import AgentKind, SeeAgent, Theme, Write
+from hermes_pgmemory.notices import Notices
 from hermes_pgmemory.paths import HomePaths
 from hermes_pgmemory.private_notes import PrivateNotes
 from hermes_pgmemory.recall import Recall
@@ -87,6 +88,9 @@ class Engine:
         self._batcher = self._make_batcher()
         self.writer = Writer(self._journal, self._batcher, before=self._prepare)
         self.writer.when_idle = self._when_idle
+        self.notices = Notices(self._journal)
+        self.writer.when_outage = self.notices.began
+        self.writer.when_over = self.notices.over
         self.recall = Recall(
             self._store,
             self._embedder,
@@ -139,6 +143,14 @@ class Engine:
     def journal_depth(self) -> int:
         """How many accepted writes wait to be stored."""
         return self._journal.depth
+
+    @property
+    def waiting(self) -> str | None:
+        """Say in one line why the newest writes cannot be found yet, if so."""
+        outage, depth = self.writer.outage, self.journal_depth
+        if outage is None or not depth:
+            return None
+        return f"the last {depth} writes are not searchable yet: {outage.reason}"
 
     def subject_key(self) -> bytes:
         """Return the key that hides contacts.

@@ -22,6 +22,7 @@ from hermes_pgmemory.boundary import fail_soft
 from hermes_pgmemory.config import host_schema
 from hermes_pgmemory.engine import Engine
 from hermes_pgmemory.metrics import RECALL_SECONDS
+from hermes_pgmemory.notices import Listener
 from hermes_pgmemory.paths import PROVIDER, HomePaths
 from hermes_pgmemory.private_notes import asked_for
 from hermes_pgmemory.recall import Deadline
@@ -47,6 +48,7 @@ class PgvectorProvider(MemoryProvider):
         self._engine: Engine | None = None
         self._finalizer: weakref.finalize[..., PgvectorProvider] | None = None
         self._recalled = 0
+        self._listener: Listener | None = None
 
     # -- life ----------------------------------------------------------------
 
@@ -71,6 +73,7 @@ class PgvectorProvider(MemoryProvider):
     @fail_soft(None)
     def shutdown(self) -> None:
         """Give the engine back; the last one to do so drains and closes it."""
+        self._listener = None
         engine = self._let_go()
         if engine is not None:
             engines.release(engine)
@@ -237,9 +240,15 @@ class PgvectorProvider(MemoryProvider):
         session = self._session
         if session is None:
             return UNAVAILABLE
-        recall = self._share(session).recall
+        engine = self._share(session)
         with RECALL_SECONDS.labels(path="tool").time():
-            return tool_calls.answer(recall, tool_name, args or {}, session.caller)
+            return tool_calls.answer(
+                engine.recall,
+                tool_name,
+                args or {},
+                session.caller,
+                waiting=engine.waiting,
+            )
 
     # -- configuration -------------------------------------------------------
 
@@ -275,6 +284,8 @@ class PgvectorProvider(MemoryProvider):
             if session.contact is not None:
                 session = session.with_subject(engine.subject_key())
             self._session = session
+            says = (kwargs.get(f"{kind}_callback") for kind in ("warning", "status"))
+            self._listener = engine.notices.listen(*says)
             if session.imports_for is not None:
                 engine.follow_files(session.imports_for)
             if session.may_write:

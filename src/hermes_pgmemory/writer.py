@@ -61,6 +61,11 @@ class Writer:
         """Called on the writer's thread whenever the journal has run empty; may
         return the seconds after which it wants to be called again."""
         self.outage: Outage | None = None
+        self._kept = 0
+        self.when_outage: Callable[[Outage], None] = lambda _: None
+        """Told, on the writer's thread, that an outage began or has another reason."""
+        self.when_over: Callable[[str], None] = lambda _: None
+        """Told that it is over, in one line."""
 
     def start(self) -> None:
         """Start the thread; a second call does nothing."""
@@ -153,6 +158,8 @@ class Writer:
         if not self._ready:
             self._before()
             self._ready = True
+        if self.outage is not None:
+            self._kept = max(self._kept, self._journal.depth)
         while not self._stopping.is_set() and self._batcher.drain_once(self._journal):
             pass
         self._note_recovery()
@@ -162,12 +169,17 @@ class Writer:
 
     def _note_outage(self, exc: Exception, pause_s: float) -> float:
         """Warn once per outage; return the seconds to wait before the next try."""
-        if self.outage is None:
-            log.warning("writes are kept in the journal: %s", exc)
-            self.outage = Outage(time.time(), str(exc))
-        elif str(exc) != self.outage.reason:
-            log.warning("writes are still kept in the journal, now because: %s", exc)
-            self.outage = Outage(self.outage.since, str(exc))
+        # What a surprise says may quote a row.
+        why = str(exc) if isinstance(exc, PgMemoryError) else type(exc).__name__
+        before = self.outage
+        if before is None:
+            log.warning("writes are kept in the journal: %s", why)
+            self.outage = Outage(time.time(), why)
+        elif why != before.reason:
+            log.warning("writes are still kept in the journal, now because: %s", why)
+            self.outage = Outage(before.since, why)
+        if self.outage is not None and self.outage != before:
+            self.when_outage(self.outage)
         # What `before` checked may not hold after an outage.
         self._ready = False
         longer = min(max(pause_s * 2, 0.5), MAX_PAUSE_S)
@@ -175,8 +187,12 @@ class Writer:
 
     def _note_recovery(self) -> None:
         if self.outage is not None:
-            log.warning(
-                "writing again after %.0f s; nothing was lost",
-                time.time() - self.outage.since,
+            lasted_s = time.time() - self.outage.since
+            line = (
+                f"writing again after {lasted_s:.0f} s; "
+                f"{self._kept} writes were kept, none was lost"
             )
+            log.warning("%s", line)
             self.outage = None
+            self._kept = 0
+            self.when_over(line)

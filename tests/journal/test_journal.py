@@ -386,3 +386,42 @@ class TestWaiting:
         (folder / "0000000001-x.sqlite3").write_bytes(b"damaged" * 1000)
         (folder / "0000000002-x.sqlite3").touch()
         assert not waiting(folder, ("a",))
+
+
+class TestOutage:
+    def test_is_left_for_others_to_read_as_long_as_something_waits(
+        self, folder, journal
+    ):
+        journal.note_outage(1_700_000_000.0, "no database")
+        assert inspect(folder).outage_since is None
+        journal.append(["a"])
+        told = inspect(folder)
+        assert (told.outage_since, told.outage_reason) == (
+            1_700_000_000.0,
+            "no database",
+        )
+        journal.note_outage(None)
+        assert inspect(folder).outage_since is None
+
+    def test_of_several_processes_the_longest_counts(self, folder, journal):
+        other = Journal.claim(folder, quota_bytes=QUOTA)
+        for one, since in ((journal, 200.0), (other, 100.0)):
+            one.append(["a"])
+            one.note_outage(since, f"since {since:.0f}")
+        other.close()  # also that of a process that is gone
+        assert inspect(folder).outage_reason == "since 100"
+
+    def test_is_not_inherited_with_an_empty_slot(self, folder):
+        before = Journal.claim(folder, quota_bytes=QUOTA)
+        before.note_outage(100.0, "long ago")
+        before.close()
+        after = Journal.claim(folder, quota_bytes=QUOTA)
+        after.append(["a"])
+        assert inspect(folder).outage_since is None
+        after.close()
+
+    def test_is_unknown_of_a_slot_that_has_no_place_for_it(self, folder, journal):
+        journal.append(["a"])
+        journal._hook.execute("DROP TABLE outage")
+        told = inspect(folder)
+        assert (told.pending, told.outage_since) == (1, None)

@@ -187,7 +187,9 @@ class TestDying:
         add(agent, "The scanner is on floor 3.")
         eventually(lambda: agent._engine.writer.outage)
         for _ in range(3):
-            assert recall(agent, "printer") == (["The printer is on floor 2."], None)
+            hits, degraded = recall(agent, "printer")
+            assert hits == ["The printer is on floor 2."]
+            assert "the last 1 writes are not searchable yet" in degraded
         assert agent._engine.journal_depth == 1
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
@@ -249,6 +250,7 @@ def _journal(home: Path) -> Part:
         "oldest_age_s": status.oldest_age_s,
         "dead_letters": status.dead_letters,
         "bytes": status.bytes,
+        "outage": _outage(status),
     }
     if not status.pending and not status.dead_letters:
         return Part(State.OK, "empty", told)
@@ -260,7 +262,21 @@ def _journal(home: Path) -> Part:
         count = status.dead_letters
         words.append(f"{count} writes were refused by the database: {DEAD_LETTERS}")
     state = State.PROBLEM if status.dead_letters else State.OK
+    if outage := _outage(status):
+        words.append(f"nothing is stored since {outage['since']}: {outage['reason']}")
+        state = State.PROBLEM if status.dead_letters else State.UNAVAILABLE
     return Part(state, "; ".join(words), told)
+
+
+def _outage(status: journal.JournalStatus) -> dict[str, Any] | None:
+    """Return since when, and why, what is pending is not stored, if so."""
+    if status.outage_since is None:
+        return None
+    since = datetime.fromtimestamp(status.outage_since, UTC)
+    return {
+        "since": since.isoformat(timespec="seconds"),
+        "reason": status.outage_reason,
+    }
 
 
 def _guarded(look_at: Callable[[], Part]) -> Part:

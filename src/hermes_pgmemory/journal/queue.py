@@ -41,6 +41,11 @@ CREATE TABLE IF NOT EXISTS dead_letters (
     reason TEXT NOT NULL
 );
 CREATE TABLE IF NOT EXISTS pulse (beat INTEGER PRIMARY KEY);
+CREATE TABLE IF NOT EXISTS outage (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    since REAL NOT NULL,
+    reason TEXT NOT NULL
+);
 """
 _COLUMNS: Final = "INSERT INTO writes (position, epoch, accepted_at, record) VALUES "
 _APPEND: Final = _COLUMNS + "(?, ?, ?, ?)"
@@ -61,6 +66,8 @@ SELECT position, epoch, accepted_at, record, ? FROM writes WHERE position = ?
 _DROP: Final = "DELETE FROM writes WHERE position = ?"
 _SIZE: Final = "SELECT count(*), coalesce(sum(length(record)), 0) FROM writes"
 _DEAD: Final = "SELECT count(*) FROM dead_letters"
+_OUTAGE: Final = "INSERT OR REPLACE INTO outage VALUES (1, ?, ?)"
+_NO_OUTAGE: Final = "DELETE FROM outage"
 _CHECKPOINT: Final = "PRAGMA wal_checkpoint(PASSIVE)"
 _START_OVER: Final = "PRAGMA wal_checkpoint(RESTART)"
 _PULSE: Final = "INSERT OR REPLACE INTO pulse VALUES (1)"
@@ -121,6 +128,7 @@ class Journal:
                 if _is_empty(slot) and (lock := try_lock(slot)) is not None:
                     journal = cls(slot, lock, quota_bytes=quota_bytes)
                     if not journal.depth:
+                        journal.note_outage(None)  # of the slot's last owner
                         return journal
                     journal.close()
             slot = next_slot(folder)
@@ -204,6 +212,19 @@ class Journal:
                 dropped = self._hook.execute(_DROP, (record.position,)).rowcount
             self._count -= dropped
             self._bytes -= dropped * len(record.text)
+            self._dirty = True
+
+    def note_outage(self, since: float | None, reason: str = "") -> None:
+        """Note for `inspect` since when, and why, nothing is stored; None: it is.
+
+        Raises:
+            JournalUnavailable: The disk does not take the note.
+        """
+        with self._mutex, explained("write", self._slot.parent):
+            if since is None:
+                self._hook.execute(_NO_OUTAGE)
+            else:
+                self._hook.execute(_OUTAGE, (since, reason))
             self._dirty = True
 
     def sync(self) -> None:

@@ -18,6 +18,9 @@ SELECT (SELECT count(*) FROM writes),
        (SELECT min(accepted_at) FROM writes),
        (SELECT count(*) FROM dead_letters)
 """
+_OUTAGE: Final = "SELECT since, reason FROM outage"
+
+_Outage = tuple[float, str] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,19 +32,26 @@ class JournalStatus:
     oldest_age_s: float | None
     dead_letters: int
     bytes: int
+    outage_since: float | None = None
+    """Unix time since which what is pending is not stored; None where it is."""
+    outage_reason: str | None = None
 
 
 def inspect(folder: Path) -> JournalStatus:
     """Add up all slots of *folder*, without claiming or changing any."""
     slots = slots_of(folder)
     looks = [look for slot in slots if (look := _look(slot)) is not None]
-    accepted = [first for _, first, _ in looks if first is not None]
+    outages = [look[3] for look in looks if look[3] is not None and look[0]]
+    since, reason = min(outages, default=(None, None))
+    accepted = [first for _, first, _, _ in looks if first is not None]
     return JournalStatus(
         slots=len(slots),
-        pending=sum(pending for pending, _, _ in looks),
+        pending=sum(pending for pending, _, _, _ in looks),
         oldest_age_s=max(0.0, time.time() - min(accepted)) if accepted else None,
-        dead_letters=sum(dead for _, _, dead in looks),
+        dead_letters=sum(dead for _, _, dead, _ in looks),
         bytes=sum(_size(slot) for slot in slots),
+        outage_since=since,
+        outage_reason=reason,
     )
 
 
@@ -66,12 +76,20 @@ def _waits(slot: Path, beginnings: Sequence[str]) -> bool:
         return code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
-def _look(slot: Path) -> tuple[int, float | None, int] | None:
+def _look(slot: Path) -> tuple[int, float | None, int, _Outage] | None:
     """Read one slot; None if it goes away or is not readable at this moment."""
     try:
         with closing(sqlite3.connect(f"file:{slot}?mode=ro", uri=True)) as connection:
-            return connection.execute(_LOOK).fetchone()
+            pending, first, dead = connection.execute(_LOOK).fetchone()
+            return pending, first, dead, _outage(connection)
     except sqlite3.Error:
+        return None
+
+
+def _outage(connection: sqlite3.Connection) -> _Outage:
+    try:
+        return connection.execute(_OUTAGE).fetchone()
+    except sqlite3.OperationalError:  # an earlier version's slot has no such table
         return None
 
 
