@@ -35,12 +35,15 @@ def test_the_next_process_stores_what_the_last_one_could_not(
 ):
     home = make_home(tmp_path / "home", {"dsn": proxy.dsn})
     proxy.shut()
-    first = home.run("hermes", "-z", f"{QUESTION} The database is away.")
+    asked = ("hermes", "chat", "--yolo", "-q", f"{QUESTION} The database is away.")
+    first = home.run(*asked)
     assert first.returncode == 0, first.stderr
+    assert " ".join(first.stdout.split()).count("new notes wait on this host") == 1
     assert database.turns(UNNAMED) == []
     proxy.open()
     second = home.run("hermes", "-z", f"{QUESTION} And now it is back.")
     assert second.returncode == 0, second.stderr
+    assert "Shared memory" not in second.stdout
     home.run("hermes-pgvector", "replay", "--home", str(home.path))
     spoken = [text for role, text in database.turns(UNNAMED) if role == "user"]
     assert sorted(spoken) == [
