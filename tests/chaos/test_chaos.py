@@ -59,6 +59,7 @@ def _path() -> str:
     return os.pathsep.join(filter(None, [given, str(ROOT / "scripts")]))
 
 
+@pytest.mark.timeout(600)  # three quarters of a minute, on two idle cores
 def test_rounds_of_faults_lose_double_and_reorder_nothing(chaos, folder):
     run = chaos("--rounds", "10", "--seed", "3")
     out, told = run.communicate()

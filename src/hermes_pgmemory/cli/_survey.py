@@ -200,7 +200,9 @@ def _reading(dsn: str) -> Part:
         behind_s = store.behind_s(timeout_s=TIMEOUT_S)
     if behind_s is None:
         return Part(State.OK, "answers, and is a primary itself", {"behind_s": None})
-    detail = f"answers, {behind_s:.0f} s behind at most"
+    detail = "answers, and has replayed all that it received"
+    if behind_s:
+        detail = f"answers, and replays what was committed {behind_s:.0f} s ago"
     return Part(State.OK, detail, {"behind_s": behind_s})
 
 
