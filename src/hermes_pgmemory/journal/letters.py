@@ -18,7 +18,7 @@ from uuid import UUID, uuid5
 
 from hermes_pgmemory.errors import JournalUnavailable
 from hermes_pgmemory.journal.queue import Record
-from hermes_pgmemory.journal.slots import explained, slots_of
+from hermes_pgmemory.journal.slots import Explained, slots_of
 
 BUSY_S: Final = 10.0
 """Seconds to wait for a living owner's write to end."""
@@ -118,7 +118,7 @@ class DeadLetters:
 
 def _read(slot: Path, query: str, *parameters: int) -> list[tuple[Any, ...]]:
     """Return rows of *slot*; none where its last letter is gone, and it as well."""
-    with explained("read", slot.parent):
+    with Explained("read", slot.parent):
         try:
             with closing(_open(slot, "ro")) as connection:
                 return connection.execute(query, parameters).fetchall()
@@ -131,7 +131,7 @@ def _read(slot: Path, query: str, *parameters: int) -> list[tuple[Any, ...]]:
 @contextmanager
 def _changing(slot: Path) -> Generator[sqlite3.Connection]:
     """Change a slot that may be a living process's, in one brief transaction."""
-    with explained("write", slot.parent), closing(_open(slot, "rw")) as connection:
+    with Explained("write", slot.parent), closing(_open(slot, "rw")) as connection:
         # Its owner's hooks wait for us; they must not wait for the disk.
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA wal_autocheckpoint = 0")

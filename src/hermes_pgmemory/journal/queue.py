@@ -220,7 +220,7 @@ class Journal:
         Raises:
             JournalUnavailable: The disk does not take the note.
         """
-        with self._mutex, explained("write", self._slot.parent):
+        with self._mutex, Explained("write", self._slot.parent):
             if since is None:
                 self._hook.execute(_NO_OUTAGE)
             else:
