@@ -41,7 +41,7 @@ def test_a_command_it_names_explains_itself(verb):
     assert run(verb, "--help").startswith("usage: hermes-pgvector")
 
 
-@pytest.mark.parametrize("page", re.findall(r"\]\(([^)h][^)]*)\)", README))
+@pytest.mark.parametrize("page", sorted(set(re.findall(r"\]\(([^)h][^)]*)\)", README))))
 def test_a_page_it_links_to_is_there(page):
     assert (ROOT / page).exists()
 
