@@ -6,9 +6,11 @@ Equal texts get equal vectors.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import random
+import struct
 import sys
 import threading
 import time
@@ -20,16 +22,22 @@ counting = threading.Lock()
 
 
 numbers = random.Random(7)
-POOL = [
-    json.dumps([round(numbers.gauss(0, 1), 4) for _ in range(DIMENSION)])
-    for _ in range(256)
+VECTORS = [
+    [round(numbers.gauss(0, 1), 4) for _ in range(DIMENSION)] for _ in range(256)
 ]
+POOL = {
+    "float": [json.dumps(vector) for vector in VECTORS],
+    "base64": [
+        json.dumps(base64.b64encode(struct.pack(f"<{DIMENSION}f", *vector)).decode())
+        for vector in VECTORS
+    ],
+}
 """Ready-made vectors: making them must not be what is measured."""
 
 
-def vector(text: str) -> str:
+def vector(text: str, encoding: str) -> str:
     """Return a repeatable vector of *text*, as JSON."""
-    return POOL[hashlib.blake2b(text.encode(errors="replace")).digest()[0]]
+    return POOL[encoding][hashlib.blake2b(text.encode(errors="replace")).digest()[0]]
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -49,7 +57,8 @@ class Handler(BaseHTTPRequestHandler):
         time.sleep(LATENCY_S)
         with counting:
             served += 1
-        vectors = [vector(text) for text in texts]
+        encoding = body.get("encoding_format", "float")
+        vectors = [vector(text, encoding) for text in texts]
         if self.path.startswith("/api/"):
             answer = f'{{"embeddings": [{",".join(vectors)}]}}'
         else:

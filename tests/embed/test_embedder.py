@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import base64
 import json
 import math
+import struct
 
 import httpx
 import pytest
@@ -502,3 +504,67 @@ class TestSettings:
         embedder = make_embedder(Settings(embed_model="multilingual-e5-small-q4"))
         assert embedder.name == "multilingual-e5-small-q4"
         embedder.close()
+
+
+class TestEncoding:
+    """Vectors come as floats until an endpoint is seen to speak base64."""
+
+    TWO = ("one", "two")
+
+    def spoken(self, endpoint):
+        return [sent(request)["encoding_format"] for request in endpoint.requests]
+
+    def in_base64(self, endpoint, texts):
+        """What the endpoint says, with each vector in base64."""
+        reply = endpoint.embed(texts).json()
+        for item in reply["data"]:
+            numbers = item["embedding"]
+            packed = struct.pack(f"<{len(numbers)}f", *numbers)
+            item["embedding"] = base64.b64encode(packed).decode()
+        return reply
+
+    def test_an_endpoint_that_speaks_base64_is_asked_for_it(self, endpoint, embedder):
+        floats = embedder.embed_documents(self.TWO, timeout_s=TIMEOUT_S)
+        endpoint.answer = lambda texts: httpx.Response(
+            200, json=self.in_base64(endpoint, texts)
+        )
+        for _ in range(2):
+            packed = embedder.embed_documents(self.TWO, timeout_s=TIMEOUT_S)
+            assert packed == [pytest.approx(vector, abs=1e-6) for vector in floats]
+        assert self.spoken(endpoint) == ["float", "base64", "base64"]
+
+    def test_one_that_refuses_it_is_asked_once(self, endpoint, embedder):
+        def picky(texts):
+            if self.spoken(endpoint)[-1] == "base64":
+                return httpx.Response(400, json={"error": "encoding_format"})
+            return endpoint.embed(texts)
+
+        endpoint.answer = picky
+        for _ in range(3):
+            assert len(embedder.embed_documents(self.TWO, timeout_s=TIMEOUT_S)) == 2
+        assert self.spoken(endpoint) == ["float", "base64", "float", "float"]
+
+    def test_one_that_ignores_it_is_understood(self, endpoint, embedder):
+        first = embedder.embed_documents(self.TWO, timeout_s=TIMEOUT_S)
+        assert embedder.embed_documents(self.TWO, timeout_s=TIMEOUT_S) == first
+
+    def test_texts_that_are_refused_either_way_teach_nothing(self, endpoint, embedder):
+        embedder.embed_documents(self.TWO, timeout_s=TIMEOUT_S)
+
+        def strict(texts):
+            if "bad" in texts:
+                return httpx.Response(400, json={"error": "no"})
+            return endpoint.embed(texts)
+
+        endpoint.answer = strict
+        good, bad = embedder.embed_documents(["good", "bad"], timeout_s=TIMEOUT_S)
+        assert isinstance(bad, UnembeddableText)
+        assert good == pytest.approx(embedder.embed_query("good", timeout_s=TIMEOUT_S))
+        endpoint.requests.clear()
+        embedder.embed_documents(self.TWO, timeout_s=TIMEOUT_S)
+        assert self.spoken(endpoint) == ["base64"]
+
+    def test_a_question_is_one_attempt(self, endpoint, embedder):
+        for _ in range(3):
+            embedder.embed_query("tea", timeout_s=TIMEOUT_S)
+        assert self.spoken(endpoint) == ["float"] * 3

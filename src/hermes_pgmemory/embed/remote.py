@@ -15,7 +15,9 @@ from hermes_pgmemory.embed.client import HttpClient, network_transport
 from hermes_pgmemory.embed.urls import Address, Route
 from hermes_pgmemory.embed.wire import (
     Answer,
+    Encoding,
     Item,
+    Refusal,
     failure,
     read_answer,
     request_body,
@@ -55,6 +57,7 @@ class RemoteEndpoint:
         self._model = model
         self._key_variable = key_variable
         self._known: Route | None = None
+        self._encoding: Encoding | None = None
         url = address.routes[0].url
         self._client = HttpClient(
             address.host,
@@ -67,32 +70,72 @@ class RemoteEndpoint:
         return self._address.host
 
     def ask(self, texts: list[str], *, timeout_s: float) -> list[Item]:
-        """See `Endpoint.ask`. Until a route is known, tries them in turn."""
+        """See `Endpoint.ask`. Learns the route, then how to spell vectors briefly."""
         deadline = time.monotonic() + timeout_s
+        if self._known is None:
+            return self._find_route(texts, deadline)
+        if self._encoding is None and len(texts) > 1:
+            return self._try_base64(self._known, texts, deadline)
+        encoding = self._encoding or Encoding.FLOAT
+        return self._ask_known(self._known, texts, deadline, encoding)
+
+    def _find_route(self, texts: list[str], deadline: float) -> list[Item]:
+        """Try the routes in turn, until one is there."""
         refused: list[Answer] = []
-        for route in (self._known,) if self._known else self._address.routes:
-            left_s = max(deadline - time.monotonic(), 0.001)
-            answer = self._post(route, texts, left_s)
+        for route in self._address.routes:
+            answer = self._post(route, texts, deadline)
             if answer.status not in _NOT_HERE:
-                items = read_answer(
-                    answer, len(texts), host=self.host, model=self._model
-                )
+                items = self._read(answer, texts)
                 self._known = route
                 return items
             refused.append(answer)
-        self._known = None
         # Ollama says 404 for an unknown model, too; that answer tells the operator
         # more than the other route's.
         telling = [answer for answer in refused if b"model" in answer.body.lower()]
         answer = (telling or refused)[0]
         raise failure(answer, host=self.host, model=self._model)
 
-    def _post(self, route: Route, texts: list[str], timeout_s: float) -> Answer:
+    def _ask_known(
+        self, route: Route, texts: list[str], deadline: float, encoding: Encoding
+    ) -> list[Item]:
+        answer = self._post(route, texts, deadline, encoding)
+        if answer.status in _NOT_HERE:
+            self._known = None
+            raise failure(answer, host=self.host, model=self._model)
+        return self._read(answer, texts)
+
+    def _try_base64(
+        self, route: Route, texts: list[str], deadline: float
+    ) -> list[Item]:
+        """Ask an endpoint that is known to answer for base64, once.
+
+        One that refuses is asked again for floats. If it takes the same texts then,
+        the encoding was to blame; if not, they were, and nothing is learned.
+        """
+        try:
+            items = self._ask_known(route, texts, deadline, Encoding.BASE64)
+        except Refusal:
+            items = self._ask_known(route, texts, deadline, Encoding.FLOAT)
+            self._encoding = Encoding.FLOAT
+        else:
+            self._encoding = Encoding.BASE64
+        return items
+
+    def _read(self, answer: Answer, texts: list[str]) -> list[Item]:
+        return read_answer(answer, len(texts), host=self.host, model=self._model)
+
+    def _post(
+        self,
+        route: Route,
+        texts: list[str],
+        deadline: float,
+        encoding: Encoding = Encoding.FLOAT,
+    ) -> Answer:
         answer = self._client.post(
             route.url,
-            request_body(route.dialect, self._model, texts),
+            request_body(route.dialect, self._model, texts, encoding),
             headers=self._authorization(),
-            timeout_s=timeout_s,
+            timeout_s=max(deadline - time.monotonic(), 0.001),
             max_bytes=BYTES_PER_ANSWER + BYTES_PER_TEXT * len(texts),
         )
         if answer.status == HTTPStatus.UNAUTHORIZED and self._key_is_unset():

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from enum import StrEnum
 from http import HTTPStatus
 from typing import Final, cast
 
@@ -89,11 +90,24 @@ def clean(text: str) -> str:
     return text.replace("\0", " ")
 
 
-def request_body(dialect: Dialect, model: str, texts: Sequence[str]) -> bytes:
+class Encoding(StrEnum):
+    """How an answer spells its vectors; the words of the OpenAI protocol."""
+
+    FLOAT = "float"
+    BASE64 = "base64"
+    """A fifth of the bytes, and a fraction of the time to read."""
+
+
+def request_body(
+    dialect: Dialect,
+    model: str,
+    texts: Sequence[str],
+    encoding: Encoding = Encoding.FLOAT,
+) -> bytes:
     """Phrase a request. `dimensions` is never sent: some endpoints refuse it."""
     body: dict[str, object] = {"model": model, "input": list(texts)}
     if dialect is Dialect.OPENAI:
-        body["encoding_format"] = "float"
+        body["encoding_format"] = encoding
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
 
 
@@ -203,10 +217,10 @@ def unit(value: object) -> list[float] | BadVector:
         return BadVector("something that is no vector")
     numbers = cast("list[object]", value)
     # By exact type: JSON's `true` is an int to Python.
-    if not all(type(number) in (float, int) for number in numbers):
+    if not set(map(type, numbers)) <= {float, int}:
         return BadVector("a vector that holds something else than numbers")
     try:
-        floats = [float(number) for number in cast("list[float]", numbers)]
+        floats = list(map(float, cast("list[float]", numbers)))
     except OverflowError:
         return BadVector("a vector with a number beyond all floats")
     length = math.hypot(*floats)
