@@ -97,6 +97,7 @@ _INTERRUPTED: Final = re.compile(
     re.VERBOSE | re.DOTALL | re.IGNORECASE,
 )
 """Whole messages that the host puts where an answer should be."""
+_INTERRUPTED_STARTS: Final = frozenset("Oo[⚠")
 
 _WORD: Final = re.compile(r"[\w'\u0900-\u0dff]+")
 """Letters of Indian scripts hang together by marks that are no word characters."""
@@ -187,7 +188,7 @@ def is_noise(text: str, *, min_chars: int) -> bool:
     said = text.strip()
     if len(said) < min_chars or not said:
         return True
-    if _INTERRUPTED.fullmatch(said):
+    if said[0] in _INTERRUPTED_STARTS and _INTERRUPTED.fullmatch(said):
         return True
     if len(said) > _MAX_ACKNOWLEDGEMENT_CHARS:
         return not any(map(str.isalnum, said))
