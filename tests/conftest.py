@@ -7,11 +7,13 @@ answer, the run ends at once: no test is ever skipped for want of a database.
 
 from __future__ import annotations
 
+import logging
 import os
 import pwd
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -31,6 +33,9 @@ from hermes_pgmemory.embed import stop_local_server
 from hermes_pgmemory.models import EmbeddingModel
 from hermes_pgmemory.paths import RUNTIME_DIR_VARIABLE
 from hermes_pgmemory.store import Store, migrate
+
+sys.path.insert(0, str(Path(__file__).parent))
+from log_scan import LogScan
 
 # How long an example takes says how busy the machine is.
 settings.register_profile("hermes-pgmemory", deadline=None)
@@ -96,6 +101,18 @@ def pytest_configure(config: pytest.Config) -> None:
         folder = tempfile.mkdtemp(prefix="pgm-", dir="/tmp")
         os.environ[RUNTIME_DIR_VARIABLE] = folder
         config.add_cleanup(lambda: _leave(folder))
+
+
+@pytest.fixture(scope="session")
+def log_scan() -> LogScan:
+    return LogScan(logging.getLogger("hermes_pgmemory"))
+
+
+@pytest.fixture(autouse=True)
+def nothing_leaks_into_a_log(log_scan: LogScan) -> Iterator[None]:
+    log_scan.leaks.clear()
+    yield
+    assert not log_scan.leaks
 
 
 def _leave(folder: str) -> None:
