@@ -31,7 +31,7 @@ from hermes_pgmemory.models import (
 from hermes_pgmemory.ranking import COSINE, Scale
 from hermes_pgmemory.store import dsn as dsns
 from hermes_pgmemory.store import failures, files, migrate, search, upkeep, writes
-from hermes_pgmemory.store.connection import BoundedConnection, Database
+from hermes_pgmemory.store.connection import IDLE_S, BoundedConnection, Database
 from hermes_pgmemory.store.facts import DatabaseFacts, read_facts
 from hermes_pgmemory.store.maintenance import Maintenance
 from hermes_pgmemory.store.queries import QUERIES
@@ -53,7 +53,7 @@ class Store:
         dsn: str,
         *,
         pool_size: int = 4,
-        max_idle_s: float = 30.0,
+        max_idle_s: float = IDLE_S / 2,
         key: str = dsns.KEY,
     ) -> None:
         """Prepare a store; it connects, and starts threads, with its first call.

@@ -38,6 +38,8 @@ same limit, is given the chance to cancel and keep it."""
 CLOSE_S: Final = 2.0
 """Seconds to wait for the pool's threads; one may be connecting to a dead host."""
 
+IDLE_S: Final = 28.0
+"""Seconds after which nobody holds a connection that nobody uses."""
 LIFETIME_S: Final = 300.0
 _POLL_S: Final = 0.05
 _PREFIX: Final = "hermes-pgmemory-"
@@ -118,7 +120,8 @@ class Database:
         Args:
             dsn: Where to connect.
             pool_size: Connections at most, at least 1.
-            max_idle_s: Seconds after which one unused connection is closed.
+            max_idle_s: An unused connection is closed after up to twice as many
+                seconds: the pool looks that often.
         """
         self.dsn = dsn
         self._closed = False

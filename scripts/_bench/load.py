@@ -1,0 +1,114 @@
+"""A crowd of agents on one host: scripts/bench load [AGENTS [SECONDS]].
+
+Each agent is a process with the provider in it that writes three rows and recalls
+once every half second, for a minute; a fake endpoint answers after 10 ms. Afterwards
+every row must be there once, nobody may have met an error, and after half a minute
+of silence nobody may hold a connection.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from statistics import fmean, quantiles
+
+import psycopg
+from _stage import HERE, embedder, say, stage
+from rich.console import Console
+from rich.progress import track
+
+SILENCE_S = 31
+CONNECTIONS = """
+SELECT count(*) FROM pg_stat_activity
+ WHERE datname = current_database() AND backend_type = 'client backend'
+   AND pid <> pg_backend_pid()
+"""
+ROWS = """
+SELECT (SELECT count(*) FROM memory_entries) + (SELECT count(*) FROM conversations),
+       (SELECT count(DISTINCT (agent_identity, content)) FROM memory_entries)
+       + (SELECT count(DISTINCT (agent_identity, content)) FROM conversations)
+"""
+
+
+def start(home: Path, number: int, seconds: float) -> subprocess.Popen[str]:
+    """Start one agent and wait until it is ready."""
+    agent = subprocess.Popen(
+        list(
+            map(str, (sys.executable, HERE / "_drive_load.py", home, number, seconds))
+        ),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert agent.stdout is not None
+    assert agent.stdout.readline() == "ready\n"
+    return agent
+
+
+def tell(agent: subprocess.Popen[str]) -> None:
+    """Let an agent begin."""
+    assert agent.stdin is not None
+    agent.stdin.write("go\n")
+    agent.stdin.flush()
+
+
+def percentiles(values: list[float]) -> dict[str, float]:
+    """Return the median, the 95th and the 99th percentile."""
+    cuts = quantiles(values, n=100)
+    return {f"p{share}": round(cuts[share - 1], 1) for share in (50, 95, 99)}
+
+
+def main() -> None:
+    """Run the crowd and print the figures."""
+    agents = int(sys.argv[1]) if len(sys.argv) > 1 else 32
+    seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 60.0
+    console = Console(stderr=True)
+    with stage() as scene, embedder(latency_ms=10) as endpoint:
+        dsn = scene.ours("load")
+        home = scene.home("load", {"dsn": dsn, "embed_url": endpoint.url})
+        crowd = [
+            start(home, number, seconds)
+            for number in track(range(agents), "starting", console=console)
+        ]
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            for agent in crowd:
+                tell(agent)
+            most = 0
+            for _ in track(range(int(seconds)), "working", console=console):
+                time.sleep(1)
+                most = max(most, connection.execute(CONNECTIONS).fetchone()[0])
+            told = [json.loads(agent.stdout.readline()) for agent in crowd]
+            rows, distinct = connection.execute(ROWS).fetchone()
+            for _ in track(range(SILENCE_S), "silence", console=console):
+                time.sleep(1)
+            idle = connection.execute(CONNECTIONS).fetchone()[0]
+        for agent in crowd:
+            agent.stdin.close()
+            agent.wait()
+    written = sum(one["writes"] for one in told)
+    report = {
+        "agents": agents,
+        "seconds": seconds,
+        "rows": rows,
+        "rows_per_s": round(rows / seconds, 1),
+        "lost": written - distinct,
+        "duplicated": rows - distinct,
+        "errors": sum(one["errors"] for one in told),
+        "degraded": sum(one["degraded"] for one in told),
+        "recall_ms": percentiles([ms for one in told for ms in one["recalls_ms"]]),
+        "hook_us": percentiles([us for one in told for us in one["hooks_us"]]),
+        "journal_depth_max": max(one["depth"] for one in told),
+        "connections_max": most,
+        "connections_idle": idle,
+        "agent_cpu_share": round(fmean(one["cpu_s"] for one in told) / seconds, 4),
+        "rss_growth_mb_max": round(max(one["rss_growth_mb"] for one in told), 1),
+    }
+    for key, value in report.items():
+        say(f"{key:18} {value}")
+    print(json.dumps(report))
+
+
+main()
