@@ -53,7 +53,7 @@ class Store:
         dsn: str,
         *,
         pool_size: int = 4,
-        max_idle_s: float = IDLE_S / 2,
+        max_idle_s: float = IDLE_S,
         key: str = dsns.KEY,
     ) -> None:
         """Prepare a store; it connects, and starts threads, with its first call.

@@ -120,8 +120,7 @@ class Database:
         Args:
             dsn: Where to connect.
             pool_size: Connections at most, at least 1.
-            max_idle_s: An unused connection is closed after up to twice as many
-                seconds: the pool looks that often.
+            max_idle_s: Seconds after which no unused connection is left.
         """
         self.dsn = dsn
         self._closed = False
@@ -138,7 +137,9 @@ class Database:
             },
             min_size=0,
             max_size=pool_size,
-            max_idle=max_idle_s,
+            # The pool closes one unused connection per period, after a first in
+            # which it only watches.
+            max_idle=max_idle_s / (pool_size + 1),
             max_lifetime=LIFETIME_S,
             # A failed attempt ends at once; the next call makes the next one.
             reconnect_timeout=0,
