@@ -32,6 +32,7 @@ from hermes_pgmemory import engines
 from hermes_pgmemory.config import Settings
 from hermes_pgmemory.embed import Embedder, make_embedder
 from hermes_pgmemory.embedding_models import LOCAL_MODEL, profile_for
+from hermes_pgmemory.hygiene import MAX_TURN_CHARS, storable
 from hermes_pgmemory.models import EmbeddingModel
 from hermes_pgmemory.provider import PgvectorProvider
 from hermes_pgmemory.recall import Deadline
@@ -69,6 +70,8 @@ def turns_of(conversation: dict[str, Any]) -> list[Turn]:
             caption = said.get("blip_caption")
             text = f"{said['speaker']}: {said['text']}"
             text += f" [shares {caption}]" if caption else ""
+            # As it is stored, so that a hit can be told by its words.
+            text = storable(text, max_chars=MAX_TURN_CHARS)
             turns.append(Turn(said["dia_id"], f"session {number}", text))
         number += 1
     return turns
