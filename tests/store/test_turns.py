@@ -59,7 +59,7 @@ class TestTurns:
                 {"platform": "cli"},
                 "[1,0,0]",
                 True,
-                "'grüße':1",
+                "'gruße':1",
             )
         ]
 

@@ -206,7 +206,7 @@ UPDATE memory_entries AS entry
        subject = known.subject,
        metadata = CASE WHEN known.private THEN metadata - 'raw_identity'
                        ELSE metadata END,
-       tsv = to_tsvector(%(config)s::regconfig, left(content, 100000))
+       tsv = {lexemes}
   FROM adopted_themes AS known
  WHERE known.old = entry.agent_identity
    AND known.raw = {raw};
@@ -261,7 +261,7 @@ UPDATE conversations AS turn
        subject = said.subject,
        metadata = CASE WHEN said.private THEN metadata - 'raw_identity'
                        ELSE metadata END,
-       tsv = to_tsvector(%(config)s::regconfig, left(content, 100000))
+       tsv = {lexemes}
   FROM said
  WHERE turn.id = said.id;
 

@@ -1,6 +1,5 @@
--- :fragment lexemes
--- A tsvector holds at most 1 MB: the words of a prefix stand for a longer text.
-to_tsvector(%(config)s::regconfig, left(%(content)s, 100000))
+-- :fragment words
+(SELECT {lexemes} FROM (SELECT %(content)s::text AS content) AS entry)
 
 -- :fragment hash
 sha256(convert_to(%(content)s, 'UTF8'))
@@ -49,7 +48,7 @@ SELECT id
 -- Add an entry, unless the theme knows it.
 INSERT INTO memory_entries AS known {columns}
 VALUES (%(theme)s, %(target)s, %(content)s, {hash}, %(embedding)b::halfvec,
-        %(model_id)s, %(subject)s, %(source)s, %(at)s, %(at)s, %(metadata)s, {lexemes},
+        %(model_id)s, %(subject)s, %(source)s, %(at)s, %(at)s, %(metadata)s, {words},
         %(files)s::text[])
 {known};
 
@@ -81,7 +80,7 @@ twin AS (
            missing_from = '{}',
            updated_at = %(at)s,
            metadata = %(metadata)s,
-           tsv = {lexemes}
+           tsv = {words}
       FROM victim
      WHERE agent_identity = %(theme)s
        AND memory_entries.id = victim.id
@@ -89,7 +88,7 @@ twin AS (
 )
 INSERT INTO memory_entries AS known {columns}
 SELECT %(theme)s, %(target)s, %(content)s, {hash}, %(embedding)b::halfvec,
-       %(model_id)s, %(subject)s, %(source)s, %(at)s, %(at)s, %(metadata)s, {lexemes},
+       %(model_id)s, %(subject)s, %(source)s, %(at)s, %(at)s, %(metadata)s, {words},
        %(files)s::text[]
  WHERE NOT EXISTS (SELECT FROM victim)
     OR EXISTS (SELECT FROM twin)

@@ -20,6 +20,7 @@ _COMMENT: Final = re.compile(r"^--.*\n?", re.MULTILINE)
 
 _FILES: Final = (
     "session",
+    "words",
     "entries",
     "files",
     "turns",

@@ -20,21 +20,12 @@ nearest AS (
      ORDER BY embedding <=> %(vector)b::halfvec, id
      LIMIT %(pool)s
 ),
--- By words: any of the question's words will do, and a rare one says more. The
--- lexemes are quoted, so nothing a user types is an operator.
+-- By words: any of the question's words will do, and a rare one says more.
 size AS MATERIALIZED (
     SELECT count(*) AS rows FROM visible
 ),
 words AS MATERIALIZED (
-    SELECT lexeme,
-           ('''' || replace(replace(lexeme, '\', '\\'), '''', '''''') || '''')::tsquery
-               AS query
-      FROM unnest(to_tsvector(
-               (SELECT value #>> '{}' FROM memory_settings
-                 WHERE key = 'text_search_config')::regconfig,
-               left(%(text)s, 20000)))
-     ORDER BY positions[1]
-     LIMIT 64
+    SELECT lexeme, query FROM ({asked}) AS asked ORDER BY place LIMIT 64
 ),
 matches AS MATERIALIZED (
     SELECT lexeme, agent_identity, id

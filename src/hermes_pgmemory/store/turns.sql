@@ -6,7 +6,7 @@ INSERT INTO conversations
         embed, embedding, model_id, subject, metadata, tsv)
 SELECT theme, session_id, parent_session_id, role, content, at, turn_key,
        embed, embedding, CASE WHEN embedding IS NOT NULL THEN %(model_id)s::smallint END,
-       subject, metadata, to_tsvector(%(config)s::regconfig, left(content, 100000))
+       subject, metadata, {lexemes}
   FROM unnest(
            %(themes)s::text[], %(session_ids)s::text[], %(parent_session_ids)s::text[],
            %(roles)s::text[], %(contents)s::text[], %(ats)s::timestamptz[],
