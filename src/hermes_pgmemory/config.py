@@ -99,6 +99,9 @@ class Settings(BaseModel):
     min_similarity: Percent = 0.30
     """Least relevance of an injected entry: 0 is unrelated, 1 an outright answer."""
 
+    decay_half_life_days: Annotated[float, Field(ge=0.0, le=36_500.0)] = 0.0
+    """Days after which a memory ranks half as high as a new one; 0 is never."""
+
     scope_default: str = "current"
     """Scope of a recall tool called without one: current, all, or a theme."""
 

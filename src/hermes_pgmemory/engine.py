@@ -97,6 +97,7 @@ class Engine:
             library_breaker=self._library_breaker,
             embed_breaker=self._embed_breaker,
             settled=self._wait_until_settled,
+            half_life_days=settings.decay_half_life_days,
         )
         self._mutex = threading.Lock()
         self.private_notes = PrivateNotes(paths.state)

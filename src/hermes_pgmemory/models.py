@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import NewType
+from typing import Final, NewType
 
 Theme = NewType("Theme", str)
 """A normalised agent identity. Only `identity` may create one."""
@@ -202,6 +202,24 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Facets:
+    """What narrows a search besides its scope; None leaves that open."""
+
+    since: datetime | None = None
+    """From here on: an entry by its last change, a turn by when it was said."""
+    until: datetime | None = None
+    """Before this time."""
+    platform: str | None = None
+    """Came by this platform of the host, in any case."""
+    role: Role | None = None
+    """Who spoke; of entries nobody did, and it is ignored."""
+
+
+ANY: Final = Facets()
+"""Narrows nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EntryHit:
     """One recalled memory entry."""
 
@@ -219,6 +237,16 @@ class EntryHit:
     on the model's scale, and of the share of the question's words held."""
     created_at: datetime
     updated_at: datetime
+    platform: str | None = None
+    """Where it was noted, if that is known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbour:
+    """The beginning of what was said just before or after a turn."""
+
+    role: Role
+    content: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,6 +263,10 @@ class TurnHit:
     score: float
     """As an entry's, averaged with its neighbours' and its session's."""
     at: datetime
+    platform: str | None = None
+    before: Neighbour | None = None
+    """The turn before it, of the same session and subject."""
+    after: Neighbour | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from heapq import nlargest
 from itertools import combinations
 from statistics import fmean
@@ -148,7 +149,37 @@ def in_context(
     return {row: sums[row] / shares[row] for row in scores}
 
 
-def best(scores: Mapping[int, float], limit: int) -> list[int]:
-    """Return the *limit* best rows, best first; ties break on the smaller id."""
+_MOST_HALVINGS: Final = 1_000
+"""Beyond these nothing would be left of a score to rank by."""
+
+
+def faded(
+    scores: Mapping[int, float], times: Mapping[int, datetime], half_life_days: float
+) -> dict[int, float]:
+    """Let scores fade with age, counted from the newest row among them.
+
+    Args:
+        scores: At least 0.
+        times: When each scored row is from.
+        half_life_days: After so many days half of a score is left; 0 fades nothing.
+
+    Returns:
+        Scores no higher than before. Rows of one time keep their order.
+    """
+    if not half_life_days or not scores:
+        return dict(scores)
+    newest = max(times[row] for row in scores)
+    halvings = {
+        row: (newest - times[row]) / timedelta(days=1) / half_life_days
+        for row in scores
+    }
+    return {
+        row: score * 0.5 ** min(halvings[row], _MOST_HALVINGS)
+        for row, score in scores.items()
+    }
+
+
+def best(scores: Mapping[int, float]) -> list[int]:
+    """Return the rows, best first; ties break on the smaller id."""
     # Sums of the same numbers in another order differ in the last digits.
-    return sorted(scores, key=lambda row: (-round(scores[row], 9), row))[:limit]
+    return sorted(scores, key=lambda row: (-float(f"{scores[row]:.9g}"), row))

@@ -23,7 +23,15 @@ from hermes_pgmemory.errors import (
     Unavailable,
 )
 from hermes_pgmemory.hygiene import MAX_QUERY_CHARS, storable
-from hermes_pgmemory.models import EntryHit, Scope, Target, TurnHit, Vector
+from hermes_pgmemory.models import (
+    ANY,
+    EntryHit,
+    Facets,
+    Scope,
+    Target,
+    TurnHit,
+    Vector,
+)
 from hermes_pgmemory.ranking import Scale
 
 EMBED_SHARE: Final = 0.6
@@ -45,9 +53,11 @@ class Library(Protocol):
         vector: Vector | None,
         scope: Scope,
         target: Target | None,
+        facets: Facets = ...,
         limit: int,
         exclude: Collection[str] = ...,
         scale: Scale = ...,
+        half_life_days: float = ...,
         timeout_s: float,
     ) -> list[EntryHit]:
         """Return memory entries, best first."""
@@ -60,8 +70,10 @@ class Library(Protocol):
         vector: Vector | None,
         scope: Scope,
         session_id: str | None,
+        facets: Facets = ...,
         limit: int,
         scale: Scale = ...,
+        half_life_days: float = ...,
         timeout_s: float,
     ) -> list[TurnHit]:
         """Return conversation turns, best first."""
@@ -100,17 +112,20 @@ class Recall:
         library_breaker: CircuitBreaker,
         embed_breaker: CircuitBreaker,
         settled: Callable[[float], str | None],
+        half_life_days: float = 0.0,
     ) -> None:
         """Borrow the services.
 
         *settled* waits, for so many seconds at most, until the database has been
-        looked at once, and returns why vectors cannot be compared, if so.
+        looked at once, and returns why vectors cannot be compared, if so. With a
+        half-life, old rows rank lower.
         """
         self._library = library
         self._embedder = embedder
         self._library_breaker = library_breaker
         self._embed_breaker = embed_breaker
         self._settled = settled
+        self._half_life_days = half_life_days
         self._scale = profile_for(embedder.name).scale
         self._mutex = threading.Lock()
         self._vectors: OrderedDict[str, Vector] = OrderedDict()
@@ -121,6 +136,7 @@ class Recall:
         *,
         scope: Scope,
         target: Target | None,
+        facets: Facets = ANY,
         limit: int,
         deadline: Deadline,
         exclude: Collection[str] = (),
@@ -135,9 +151,11 @@ class Recall:
                 vector=vector,
                 scope=scope,
                 target=target,
+                facets=facets,
                 limit=limit,
                 exclude=exclude,
                 scale=self._scale,
+                half_life_days=self._half_life_days,
                 timeout_s=deadline.left_s(),
             ),
         )
@@ -148,6 +166,7 @@ class Recall:
         *,
         scope: Scope,
         session_id: str | None,
+        facets: Facets = ANY,
         limit: int,
         deadline: Deadline,
     ) -> Answer[TurnHit]:
@@ -161,8 +180,10 @@ class Recall:
                 vector=vector,
                 scope=scope,
                 session_id=session_id,
+                facets=facets,
                 limit=limit,
                 scale=self._scale,
+                half_life_days=self._half_life_days,
                 timeout_s=deadline.left_s(),
             ),
         )

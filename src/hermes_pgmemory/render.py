@@ -58,7 +58,7 @@ def entries_json(hits: Sequence[EntryHit], degraded: str | None) -> str:
                 "content": _result_text(hit.content),
                 "theme": hit.theme,
                 "target": hit.target,
-                "relevance": round(hit.relevance, 3),
+                **_judgement(hit),
                 "created_at": hit.created_at.isoformat(timespec="seconds"),
                 "updated_at": hit.updated_at.isoformat(timespec="seconds"),
             }
@@ -77,13 +77,32 @@ def turns_json(hits: Sequence[TurnHit], degraded: str | None) -> str:
                 "theme": hit.theme,
                 "role": hit.role,
                 "session_id": hit.session_id,
-                "relevance": round(hit.relevance, 3),
+                **_judgement(hit),
                 "at": hit.at.isoformat(timespec="seconds"),
+                **_context(hit),
             }
             for hit in hits
         ],
         degraded,
     )
+
+
+def _judgement(hit: EntryHit | TurnHit) -> dict[str, Any]:
+    """Tell how well a hit fits and where it came from, as far as that is known."""
+    told: dict[str, Any] = {"relevance": round(hit.relevance, 3)}
+    if hit.similarity is not None:
+        told["similarity"] = round(hit.similarity, 3)
+    if hit.platform:
+        told["platform"] = hit.platform
+    return told
+
+
+def _context(hit: TurnHit) -> dict[str, Any]:
+    return {
+        place: {"role": turn.role, "content": defuse_fences(turn.content)}
+        for place, turn in (("before", hit.before), ("after", hit.after))
+        if turn is not None
+    }
 
 
 def error_json(message: str) -> str:

@@ -44,6 +44,7 @@ def _memory(recall: Recall, wanted: tools.EntryRequest, waiting: str | None) -> 
         wanted.query,
         scope=wanted.scope,
         target=wanted.target,
+        facets=wanted.facets,
         limit=wanted.limit,
         deadline=Deadline(BUDGET_S),
     )
@@ -57,6 +58,7 @@ def _conversation(
         wanted.query,
         scope=wanted.scope,
         session_id=wanted.session_id,
+        facets=wanted.facets,
         limit=wanted.limit,
         deadline=Deadline(BUDGET_S),
     )

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from hermes_pgmemory.errors import BadRequest
-from hermes_pgmemory.models import Scope, Subject, Target, Theme
+from hermes_pgmemory.models import Facets, Role, Scope, Subject, Target, Theme
+from hermes_pgmemory.moments import Period, period
+from hermes_pgmemory.text import clean
 
 LIMIT_MIN: Final = 1
 LIMIT_MAX: Final = 20
 LIMIT_DEFAULT: Final = 5
+MAX_PLATFORM_CHARS: Final = 40
 
 RECALL_MEMORY: Final = "recall_memory"
 RECALL_CONVERSATION: Final = "recall_conversation"
@@ -32,6 +35,26 @@ _LIMIT: Final = {
     "default": LIMIT_DEFAULT,
     "description": "How many results to return at most.",
 }
+_FACETS: Final = {
+    "since": {
+        "type": "string",
+        "description": (
+            "Only what is from then or later: a day (2026-05-03), a month (2026-05), "
+            "a year, or a time (2026-05-03T14:00+02:00; UTC without an offset)."
+        ),
+    },
+    "until": {
+        "type": "string",
+        "description": (
+            "Only what is from then or earlier, to the end of that day, month or year."
+        ),
+    },
+    "platform": {
+        "type": "string",
+        "description": "Only what came by this platform, such as 'cli' or 'telegram'.",
+    },
+}
+_ROLES: Final = tuple(role.value for role in Role)
 _TARGETS: Final = ("memory", "user", "both")
 
 TOOL_SCHEMAS: Final[tuple[dict[str, Any], ...]] = (
@@ -63,6 +86,7 @@ TOOL_SCHEMAS: Final[tuple[dict[str, Any], ...]] = (
                         "about the user, 'both' for either."
                     ),
                 },
+                **_FACETS,
                 "limit": _LIMIT,
             },
             "required": ["query"],
@@ -72,7 +96,7 @@ TOOL_SCHEMAS: Final[tuple[dict[str, Any], ...]] = (
         "name": RECALL_CONVERSATION,
         "description": (
             "Search what was said in earlier turns and sessions, by meaning and by "
-            "words."
+            "words. A result comes with the beginnings of the turns before and after."
         ),
         "parameters": {
             "type": "object",
@@ -84,6 +108,12 @@ TOOL_SCHEMAS: Final[tuple[dict[str, Any], ...]] = (
                         "Where: 'current' (this agent's theme), 'session' (this "
                         "conversation), 'all', or the name of another theme."
                     ),
+                },
+                **_FACETS,
+                "role": {
+                    "type": "string",
+                    "enum": list(_ROLES),
+                    "description": "Only what this one said; everyone if left out.",
                 },
                 "limit": _LIMIT,
             },
@@ -115,6 +145,7 @@ class EntryRequest:
     query: str
     scope: Scope
     target: Target | None
+    facets: Facets
     limit: int
 
     @classmethod
@@ -131,6 +162,7 @@ class EntryRequest:
             query=_query(args),
             scope=_scope(_scope_name(args, caller), caller),
             target=None if target == "both" else Target(target),
+            facets=_facets(args),
             limit=_limit(args),
         )
 
@@ -142,6 +174,7 @@ class TurnRequest:
     query: str
     scope: Scope
     session_id: str | None
+    facets: Facets
     limit: int
 
     @classmethod
@@ -157,6 +190,7 @@ class TurnRequest:
             query=_query(args),
             scope=_scope("current" if in_session else name, caller),
             session_id=caller.session_id if in_session else None,
+            facets=replace(_facets(args), role=_role(args)),
             limit=_limit(args),
         )
 
@@ -189,6 +223,40 @@ def _given(args: Mapping[str, Any], name: str, default: object) -> Any:
     """Return an argument; models spell "not given" as null or as an empty string."""
     value = args.get(name)
     return default if value is None or value == "" else value
+
+
+def _facets(args: Mapping[str, Any]) -> Facets:
+    since, until = _period(args, "since"), _period(args, "until")
+    if since and until and since.start >= until.end:
+        raise BadRequest("since must not be later than until")
+    platform = _given(args, "platform", None)
+    if not isinstance(platform, str | None):
+        raise BadRequest("platform must be a name, such as 'cli' or 'telegram'")
+    return Facets(
+        since=since and since.start,
+        until=until and until.end,
+        platform=clean(platform, max_chars=MAX_PLATFORM_CHARS).strip() or None,
+    )
+
+
+def _period(args: Mapping[str, Any], name: str) -> Period | None:
+    value = _given(args, name, None)
+    if value is None:
+        return None
+    try:
+        return period(value if isinstance(value, str) else "")
+    except ValueError:
+        raise BadRequest(
+            f"{name} must be a date or time such as 2026-05-03, 2026-05 or "
+            "2026-05-03T14:00+02:00"
+        ) from None
+
+
+def _role(args: Mapping[str, Any]) -> Role | None:
+    role = _given(args, "role", None)
+    if role is not None and role not in _ROLES:
+        raise BadRequest(f"role must be one of {', '.join(map(repr, _ROLES))}")
+    return role and Role(role)
 
 
 def _query(args: Mapping[str, Any]) -> str:

@@ -22,10 +22,10 @@ NOTES = {
     "hi": "डेटाबेस का बैकअप हर रात मुंबई में बनता है",
 }
 QUESTIONS = {
-    "zh": "数据库什么时候备份？",
-    "zh-Hant": "發票要寄到哪裡？",
+    "zh": "数据库什么时候备份",
+    "zh-Hant": "發票要寄到哪裡",
     "ja": "在庫はどこで確認しますか",
-    "ja-kana": "フィルターはどこ？",
+    "ja-kana": "フィルターはどこ",
     "ko": "프린터를 언제 점검하나요?",
     "th": "ทีมการตลาดประชุมวันไหน",
     "de": "Wo ist der Schlüssel?",
@@ -81,7 +81,7 @@ def test_more_of_the_letters_in_order_is_better(memory, best):
         ("Kubernetes클러스터는 서울에 있다", "kubernetes"),
         ("🦔が好き、tea too", "tea"),
         ("🦔が好き、tea too", "好き"),
-        ("“昨天”的会议：（重要）", "昨天"),
+        ("“昨天”的会议：（重要）", "昨天"),  # noqa: RUF001
         ("𠀀𠀁𠀂", "𠀁𠀂"),
         ("she said “tea”—not coffee", "tea"),
         ("deployed🎉 at last", "deployed"),
@@ -99,7 +99,9 @@ def test_what_holds_no_word_of_it_is_not_found(memory, best, question):
     assert best(question) == []
 
 
-@pytest.mark.parametrize("question", ["'北京'", '"北京" & !x', "北京:*", "-北京", "(北京|"])
+@pytest.mark.parametrize(
+    "question", ["'北京'", '"北京" & !x', "北京:*", "-北京", "(北京|"]
+)
 def test_no_operator_means_anything(memory, best, question):
     memory.apply(memory.add(NOTES["zh"]), memory.add(NOTES["ja"]))
     assert best(question) == [NOTES["zh"]]

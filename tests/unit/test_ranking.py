@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_pgmemory.ranking import Scale, best, in_context, mix, relevance
+from hermes_pgmemory.ranking import Scale, best, faded, in_context, mix, relevance
 
 similarity = st.floats(-1.001, 1.001)
 legs = st.lists(
@@ -97,10 +99,10 @@ class TestMix:
 
 class TestBest:
     def test_breaks_ties_by_the_smaller_id(self):
-        assert best({9: 1.0, 3: 1.0, 5: 1.0 - 1e-12}, 3) == [3, 5, 9]
+        assert best({9: 1.0, 3: 1.0, 5: 1.0 - 1e-12}) == [3, 5, 9]
 
-    def test_keeps_no_more_than_asked_for(self):
-        assert best({1: 0.1, 2: 0.9, 3: 0.5}, 2) == [2, 3]
+    def test_comes_before_the_less_good(self):
+        assert best({1: 0.1, 2: 0.9, 3: 0.5}) == [2, 3, 1]
 
 
 class TestInContext:
@@ -142,3 +144,51 @@ class TestInContext:
         context = in_context(scores, chains, {row: row % 3 for row in scores})
         assert set(context) == set(scores)
         assert all(-1e-9 <= score <= 1 + 1e-9 for score in context.values())
+
+
+NOW = datetime(2026, 5, 3, tzinfo=UTC)
+ages = st.dictionaries(
+    st.integers(1, 30), st.tuples(st.floats(0, 1), st.floats(0, 40_000)), max_size=20
+)
+
+
+def _parts(rows):
+    scores = {row: score for row, (score, _) in rows.items()}
+    return scores, {row: NOW - timedelta(days=age) for row, (_, age) in rows.items()}
+
+
+class TestFaded:
+    def test_after_its_half_life_half_is_left(self):
+        scores, times = _parts({1: (0.8, 0), 2: (0.8, 30), 3: (0.8, 60)})
+        assert faded(scores, times, 30) == pytest.approx({1: 0.8, 2: 0.4, 3: 0.2})
+
+    def test_a_half_life_of_zero_fades_nothing(self):
+        scores, times = _parts({1: (0.8, 0), 2: (0.8, 9_999)})
+        assert faded(scores, times, 0) == scores
+
+    def test_what_is_old_altogether_keeps_its_scores(self):
+        scores, times = _parts({1: (0.8, 9_000), 2: (0.6, 9_000)})
+        assert faded(scores, times, 1) == scores
+
+    def test_ages_ago_the_better_is_still_the_better(self):
+        scores, times = _parts({1: (0.1, 0), 2: (0.2, 36_500), 3: (0.9, 36_500)})
+        assert best(faded(scores, times, 0.1)) == [1, 3, 2]
+
+    @given(ages, st.floats(0.001, 36_500))
+    def test_no_score_rises_and_equal_ages_keep_their_order(self, rows, half_life):
+        scores, times = _parts(rows)
+        less = faded(scores, times, half_life)
+        assert less.keys() == scores.keys()
+        assert all(0 <= less[row] <= scores[row] for row in scores)
+        for one in scores:
+            for other in scores:
+                if times[one] >= times[other] and scores[one] >= scores[other]:
+                    assert less[one] >= less[other]
+
+    @given(ages, st.floats(0.001, 36_500), st.floats(0, 1_000))
+    def test_only_differences_of_age_matter(self, rows, half_life, later):
+        scores, times = _parts(rows)
+        shifted = {row: at - timedelta(days=later) for row, at in times.items()}
+        assert faded(scores, shifted, half_life) == pytest.approx(
+            faded(scores, times, half_life), abs=1e-6
+        )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes_pgmemory.errors import BadRequest
-from hermes_pgmemory.models import Scope, Subject, Target, Theme
+from hermes_pgmemory.models import ANY, Role, Scope, Subject, Target, Theme
 from hermes_pgmemory.tools import TOOL_SCHEMAS, Caller, EntryRequest, TurnRequest
 
 ANNA = Subject("a" * 32)
@@ -109,7 +111,10 @@ class TestArguments:
 
     @given(
         st.dictionaries(
-            st.sampled_from(["query", "scope", "target", "limit", "more"]),
+            st.sampled_from(
+                ["query", "scope", "target", "limit", "more"]
+                + ["since", "until", "platform", "role"]
+            ),
             st.recursive(
                 st.none() | st.booleans() | st.floats() | st.integers() | st.text(),
                 lambda inner: (
@@ -128,6 +133,55 @@ class TestArguments:
                 continue
             assert request.scope == Scope(theme=Theme("whatsapp-dm"), subject=ANNA)
             assert 1 <= request.limit <= 20
+
+
+def turns(**args):
+    return TurnRequest.parse({"query": "colours", **args}, caller())
+
+
+class TestFacets:
+    @pytest.mark.parametrize("absent", [None, ""])
+    def test_what_is_not_given_narrows_nothing(self, absent):
+        names = ("since", "until", "platform", "role")
+        assert entries().facets == entries(**dict.fromkeys(names, absent)).facets == ANY
+        assert turns().facets == turns(**dict.fromkeys(names, absent)).facets == ANY
+
+    def test_a_period_counts_from_its_start_to_its_end(self):
+        facets = entries(since="2026-05", until="2026-05").facets
+        assert facets.since == datetime(2026, 5, 1, tzinfo=UTC)
+        assert facets.until == datetime(2026, 6, 1, tzinfo=UTC)
+
+    def test_since_may_not_be_later_than_until(self):
+        with pytest.raises(BadRequest, match="since must not be later than until"):
+            entries(since="2026-06", until="2026-05")
+
+    @pytest.mark.parametrize(
+        "moment", ["yesterday", "last week", "5/3/2026", "2026-13", 20260503, [], True]
+    )
+    @pytest.mark.parametrize("name", ["since", "until"])
+    def test_what_is_no_time_is_named_with_what_would_be(self, name, moment):
+        with pytest.raises(BadRequest, match=f"^{name} must be a date .* 2026-05-03"):
+            turns(**{name: moment})
+
+    def test_a_platform_is_a_name(self):
+        assert entries(platform=" Telegram\x00 ").facets.platform == "Telegram"
+        assert entries(platform=" ").facets.platform is None
+        with pytest.raises(BadRequest, match="platform must be a name"):
+            entries(platform=["cli"])
+
+    def test_a_role_is_one_of_those_who_speak(self):
+        assert turns(role="assistant").facets.role is Role.ASSISTANT
+        for role in ("me", 7, ["user"], {}):
+            with pytest.raises(BadRequest, match="role must be one of 'user'"):
+                turns(role=role)
+
+    def test_entries_were_said_by_nobody(self):
+        assert entries(role="user").facets.role is None
+
+    def test_the_schemas_offer_them(self):
+        offered = [set(schema["parameters"]["properties"]) for schema in TOOL_SCHEMAS]
+        assert all({"since", "until", "platform"} <= names for names in offered)
+        assert ["role" in names for names in offered] == [False, True]
 
 
 def test_the_schemas_name_the_bounds_that_are_checked():

@@ -18,8 +18,10 @@ from hermes_pgmemory.errors import (
     UnstorableWrite,
 )
 from hermes_pgmemory.models import (
+    ANY,
     Accepted,
     EntryHit,
+    Facets,
     FileRow,
     FileVerdict,
     Scope,
@@ -136,9 +138,11 @@ class Store:
         vector: Vector | None,
         scope: Scope,
         target: Target | None,
+        facets: Facets = ANY,
         limit: int,
         exclude: Collection[str] = (),
         scale: Scale = COSINE,
+        half_life_days: float = 0.0,
         timeout_s: float,
     ) -> list[EntryHit]:
         """Return the *limit* best memory entries, best first; ties by id.
@@ -149,9 +153,12 @@ class Store:
                 words alone.
             scope: Whose entries.
             target: Of MEMORY.md or USER.md alone; None for both.
-            limit: At least 1. Fewer come back only where no more match.
+            facets: What else narrows the search; like a scope, never an answer.
+            limit: At least 1. Fewer come back only where no more match: what repeats
+                a better one gives way to the next best.
             exclude: Contents that the reader has before him already.
             scale: What the active model's similarities mean.
+            half_life_days: Age at which a row ranks half as high; 0 for any.
             timeout_s: Seconds.
 
         Raises:
@@ -165,9 +172,11 @@ class Store:
                 vector=vector,
                 scope=scope,
                 target=target,
+                facets=facets,
                 limit=limit,
                 exclude=exclude,
                 scale=scale,
+                half_life_days=half_life_days,
             )
 
     def search_turns(
@@ -177,8 +186,10 @@ class Store:
         vector: Vector | None,
         scope: Scope,
         session_id: str | None,
+        facets: Facets = ANY,
         limit: int,
         scale: Scale = COSINE,
+        half_life_days: float = 0.0,
         timeout_s: float,
     ) -> list[TurnHit]:
         """Return the *limit* best conversation turns, best first; ties by id.
@@ -192,8 +203,10 @@ class Store:
                 vector=vector,
                 scope=scope,
                 session_id=session_id,
+                facets=facets,
                 limit=limit,
                 scale=scale,
+                half_life_days=half_life_days,
             )
 
     @contextmanager

@@ -4,6 +4,9 @@
 AND (subject IS NOT DISTINCT FROM %(subject)s
      OR (%(include_shared)s AND subject IS NULL))
 
+-- :fragment on_platform
+(%(platform)s::text IS NULL OR lower(metadata ->> 'platform') = lower(%(platform)s))
+
 -- :fragment ranking
 -- Works on `visible`: the rows that scope and filters leave, so that a filter can
 -- never make an answer short. Yields `candidates`, the best of either ranking.
@@ -85,9 +88,12 @@ WITH visible AS NOT MATERIALIZED (
        AND retired_at IS NULL
        AND (%(target)s::text IS NULL OR target = %(target)s)
        AND content_hash <> ALL (%(exclude)s::bytea[])
+       AND (%(since)s::timestamptz IS NULL OR updated_at >= %(since)s)
+       AND (%(until)s::timestamptz IS NULL OR updated_at < %(until)s)
+       AND {on_platform}
 ),
 {ranking}
-SELECT agent_identity, id, {signals}
+SELECT agent_identity, id, updated_at AS at, {signals}
   FROM candidates
   JOIN memory_entries USING (agent_identity, id);
 
@@ -99,6 +105,10 @@ WITH visible AS NOT MATERIALIZED (
       FROM conversations
      WHERE {scope}
        AND (%(session_id)s::text IS NULL OR session_id = %(session_id)s)
+       AND (%(since)s::timestamptz IS NULL OR ts >= %(since)s)
+       AND (%(until)s::timestamptz IS NULL OR ts < %(until)s)
+       AND (%(role)s::text IS NULL OR role = %(role)s)
+       AND {on_platform}
 ),
 {ranking},
 chains AS MATERIALIZED (
@@ -134,7 +144,7 @@ considered AS MATERIALIZED (
      CROSS JOIN unnest(chain) AS member
      GROUP BY agent_identity, member
 )
-SELECT agent_identity, id, session_id, chain, {signals}
+SELECT agent_identity, id, ts AS at, session_id, chain, {signals}
   FROM considered
   JOIN conversations USING (agent_identity, id);
 
@@ -144,13 +154,36 @@ unnest(%(themes)s::text[], %(ids)s::bigint[])
     WITH ORDINALITY AS chosen (agent_identity, id, place)
 
 -- :name read_entries
-SELECT id, agent_identity, target, content, created_at, updated_at
+SELECT id, agent_identity, target, content, created_at, updated_at,
+       metadata ->> 'platform' AS platform
   FROM {chosen}
   JOIN memory_entries USING (agent_identity, id)
  ORDER BY place;
 
+-- :fragment beside
+-- Whoever may see a turn may see what was said around it: in its session, by or to the
+-- same contact.
+SELECT other.role, left(other.content, %(excerpt)s) AS content
+  FROM conversations AS other
+ WHERE other.agent_identity = turn.agent_identity
+   AND other.session_id = turn.session_id
+   AND other.subject IS NOT DISTINCT FROM turn.subject
+
 -- :name read_turns
-SELECT id, agent_identity, session_id, role, content, ts
+SELECT id, agent_identity, session_id, turn.role, turn.content, ts,
+       metadata ->> 'platform' AS platform,
+       before.role AS role_before, before.content AS content_before,
+       after.role AS role_after, after.content AS content_after
   FROM {chosen}
-  JOIN conversations USING (agent_identity, id)
+  JOIN conversations AS turn USING (agent_identity, id)
+  LEFT JOIN LATERAL (
+    {beside}
+       AND (other.ts, other.id) < (turn.ts, turn.id)
+     ORDER BY other.ts DESC, other.id DESC
+     LIMIT 1) AS before ON true
+  LEFT JOIN LATERAL (
+    {beside}
+       AND (other.ts, other.id) > (turn.ts, turn.id)
+     ORDER BY other.ts, other.id
+     LIMIT 1) AS after ON true
  ORDER BY place;
