@@ -112,8 +112,10 @@ class TestArguments:
     @given(
         st.dictionaries(
             st.sampled_from(
-                ["query", "scope", "target", "limit", "more"]
-                + ["since", "until", "platform", "role"]
+                [
+                    *("query", "scope", "target", "limit", "more"),
+                    *("since", "until", "platform", "role"),
+                ]
             ),
             st.recursive(
                 st.none() | st.booleans() | st.floats() | st.integers() | st.text(),

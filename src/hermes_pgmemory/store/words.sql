@@ -1,5 +1,6 @@
 -- What counts as a word, in a stored text and in a question alike. Every fragment works
--- on a column called `content`. Migration 0005 holds a copy; a test compares both.
+-- on a column called `content`. The migration that brought them holds a copy; a test
+-- compares both.
 
 -- :fragment unspaced
 -- Letters of scripts that put no space between words (Thai, Lao, Burmese, Khmer, kana,
