@@ -30,21 +30,42 @@ def write(
     replacement finds must still be there when it writes.
     """
     themes = sorted({write.theme for write, _ in writes})
+    lexemes = _lexemes(conn, writes, stamp)
     with conn.cursor() as cursor:
         cursor.executemany(QUERIES["lock_theme"], [{"theme": name} for name in themes])
-        for name, run in groupby(_steps(writes, stamp), key=itemgetter(0)):
+        for name, run in groupby(_steps(writes, stamp, lexemes), key=itemgetter(0)):
             cursor.executemany(QUERIES[name], [parameters for _, parameters in run])
 
 
+def _lexemes(
+    conn: psycopg.Connection[Any],
+    writes: Sequence[tuple[EntryWrite, Vector | None]],
+    stamp: Stamp,
+) -> Mapping[str, str]:
+    """Return the words of every content that is not ASCII alone."""
+    contents = [
+        write.content
+        for write, _ in writes
+        if not isinstance(write, RemoveEntry) and not write.content.isascii()
+    ]
+    if not contents:
+        return {}
+    parameters = {"config": stamp.config, "contents": contents}
+    rows = conn.execute(QUERIES["lexemes_of"], parameters).fetchall()
+    return dict(zip(contents, (row[0] for row in rows), strict=True))
+
+
 def _steps(
-    writes: Sequence[tuple[EntryWrite, Vector | None]], stamp: Stamp
+    writes: Sequence[tuple[EntryWrite, Vector | None]],
+    stamp: Stamp,
+    lexemes: Mapping[str, str],
 ) -> Iterator[Step]:
     for write, vector in writes:
         match write:
             case AddEntry():
-                yield "add_entry", {**_row(write), **stamp.on(vector)}
+                yield "add_entry", {**_row(write, lexemes), **stamp.on(vector)}
             case ReplaceEntry():
-                row = {**_row(write), **stamp.on(vector)}
+                row = {**_row(write, lexemes), **stamp.on(vector)}
                 if match := _match(write):
                     yield "replace_entry", {**row, **match}
                 else:
@@ -66,10 +87,11 @@ def _owner(write: EntryWrite) -> dict[str, Any]:
     }
 
 
-def _row(write: AddEntry | ReplaceEntry) -> dict[str, Any]:
+def _row(write: AddEntry | ReplaceEntry, lexemes: Mapping[str, str]) -> dict[str, Any]:
     return {
         **_owner(write),
         "content": write.content,
+        "lexemes": lexemes.get(write.content),
         "files": [write.source] if write.source else [],
         "at": write.at,
         "metadata": Jsonb(dict(write.metadata)),
