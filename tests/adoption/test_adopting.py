@@ -73,6 +73,30 @@ class TestEveryRelease:
         )
         assert found[0].content == "told without a vector, about marmalade"
 
+    def test_finds_words_of_every_language(self, old_of, store_on, release):
+        dsn = old_of(release)
+        kit.query(
+            dsn,
+            "INSERT INTO memory_entries (agent_identity, target, content)"
+            " VALUES ('work', 'memory', '周三讨论备份计划') RETURNING 1",
+        )
+        kit.query(
+            dsn,
+            "INSERT INTO conversations (session_id, agent_identity, role, content)"
+            " VALUES ('s', 'work', 'user', '周三讨论备份计划') RETURNING 1",
+        )
+        migrate.upgrade(dsn, kit.MODEL)
+        store = store_on(dsn)
+        more = {
+            "vector": None,
+            "scope": Scope(theme=Theme("work"), subject=None),
+            "limit": 1,
+            "timeout_s": 10,
+        }
+        entries = store.search_entries(text="备份", target=None, **more)
+        turns = store.search_turns(text="备份", session_id=None, **more)
+        assert [hit.content for hit in entries + turns] == ["周三讨论备份计划"] * 2
+
 
 class TestOnce:
     def test_the_second_time_nothing_is_done(self, adopted):
