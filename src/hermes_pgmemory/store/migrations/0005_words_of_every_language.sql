@@ -7,7 +7,7 @@
 --          held, "cafe" did not find "café", and under C "tea" did not find “tea”
 -- Needs:   0002 memories
 -- Locks:   the rows that it changes
--- Runtime: a second per 4,000 such rows or so; other rows are only read
+-- Runtime: grows with the number of such rows; other rows are only read
 -- Undo:    not needed: what it adds is only found by those who ask for it
 
 DO $do$
