@@ -179,7 +179,22 @@ def faded(
     }
 
 
-def best(scores: Mapping[int, float]) -> list[int]:
-    """Return the rows, best first; ties break on the smaller id."""
-    # Sums of the same numbers in another order differ in the last digits.
-    return sorted(scores, key=lambda row: (-float(f"{scores[row]:.9g}"), row))
+def best(
+    scores: Mapping[int, float], nearer: Mapping[int, float] | None = None
+) -> list[int]:
+    """Return the rows, best first.
+
+    Args:
+        scores: The score of each row.
+        nearer: What decides between rows that score 0, larger first: they are no nearer
+            than an unrelated text, but some are nearer than others. Any other tie, and
+            what is left of these, goes to the smaller id.
+    """
+    tied = nearer or {}
+
+    def place(row: int) -> tuple[float, float, int]:
+        # Sums of the same numbers in another order differ in the last digits.
+        score = float(f"{scores[row]:.9g}")
+        return -score, 0.0 if score else -tied.get(row, -math.inf), row
+
+    return sorted(scores, key=place)

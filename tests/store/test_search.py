@@ -414,3 +414,10 @@ def test_exact_search_finds_what_plain_arithmetic_finds(memory, contents_of):
     best = sorted(vectors, key=lambda n: -cosine(vectors[n]))[:10]
     hits = memory.turns("", vector=question, limit=10)
     assert contents_of(hits) == [f"turn {n}" for n in best]
+
+
+def test_what_is_further_than_the_mean_is_ranked_by_similarity_too(memory, contents_of):
+    vectors = {n: [1, 10 - n, 0] for n in range(10)}
+    memory.apply(*(memory.add(f"{n}") for n in range(10)), vectors=vectors)
+    hits = memory.entries("", vector=[1, 0, 0], limit=10)
+    assert contents_of(hits) == [f"{n}" for n in reversed(range(10))]

@@ -192,3 +192,9 @@ class TestFaded:
         assert faded(scores, shifted, half_life) == pytest.approx(
             faded(scores, times, half_life), abs=1e-6
         )
+
+
+def test_of_rows_without_a_score_the_nearer_is_better_and_then_the_older():
+    scores = {1: 0.0, 2: 0.0, 3: 0.0, 4: 0.5, 5: 0.0}
+    assert best(scores, {2: 0.1, 3: 0.2, 5: 0.2}) == [4, 3, 5, 2, 1]
+    assert best(scores)[:2] == [4, 1]

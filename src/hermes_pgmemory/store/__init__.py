@@ -37,6 +37,7 @@ from hermes_pgmemory.store.connection import IDLE_S, BoundedConnection, Database
 from hermes_pgmemory.store.facts import DatabaseFacts, read_facts
 from hermes_pgmemory.store.maintenance import Maintenance
 from hermes_pgmemory.store.queries import QUERIES
+from hermes_pgmemory.store.sealed import Planner
 from hermes_pgmemory.store.upkeep import Table, Unembedded
 
 __all__ = ["DatabaseFacts", "Store", "Table", "Unembedded", "migrate"]
@@ -72,6 +73,7 @@ class Store:
         self._database = Database(
             dsns.parse(dsn, key=key), pool_size=pool_size, max_idle_s=max_idle_s
         )
+        self._planner = Planner()
 
     def close(self) -> None:
         """Close all connections and end all threads; harmless twice, or unused."""
@@ -177,6 +179,7 @@ class Store:
                 exclude=exclude,
                 scale=scale,
                 half_life_days=half_life_days,
+                planner=self._planner,
             )
 
     def search_turns(
@@ -207,6 +210,7 @@ class Store:
                 limit=limit,
                 scale=scale,
                 half_life_days=half_life_days,
+                planner=self._planner,
             )
 
     @contextmanager

@@ -27,6 +27,8 @@ _FILES: Final = (
     "agents",
     "search",
     "standby",
+    "sealed",
+    "index",
     "upkeep",
     "maintenance",
     "ledger",

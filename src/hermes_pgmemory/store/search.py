@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, LiteralString
 
 import psycopg
 from psycopg.rows import DictRow, dict_row
@@ -25,7 +25,9 @@ from hermes_pgmemory.models import (
 from hermes_pgmemory.ranking import Scale
 from hermes_pgmemory.repetition import Words, without_repetitions
 from hermes_pgmemory.store.queries import QUERIES
-from hermes_pgmemory.store.vectors import half
+from hermes_pgmemory.store.sealed import BREADTH, BROADEST, Planner
+from hermes_pgmemory.store.upkeep import Table
+from hermes_pgmemory.store.vectors import like
 from hermes_pgmemory.text import clip
 
 POOL: Final = 50
@@ -36,7 +38,19 @@ NEIGHBOUR_CHARS: Final = 300
 """Of the turns around a turn, at most."""
 
 
-def search_entries(
+_IN_HALVES: Final[dict[Table, LiteralString]] = {
+    Table.ENTRIES: QUERIES["search_entries"],
+    Table.TURNS: QUERIES["search_turns"],
+}
+# An index serves only the type it was made for. With the other type's statement, as
+# while `convert` is at work, the same rows are found, but exactly.
+_IN_VECTORS: Final[dict[Table, LiteralString]] = {
+    table: statement.replace("::halfvec", "::vector")
+    for table, statement in _IN_HALVES.items()
+}
+
+
+def search_entries(  # noqa: PLR0913 - all but one by keyword
     conn: psycopg.Connection[Any],
     *,
     text: str,
@@ -48,17 +62,18 @@ def search_entries(
     exclude: Collection[str],
     scale: Scale,
     half_life_days: float,
+    planner: Planner,
 ) -> list[EntryHit]:
     """Return the *limit* best entries, best first."""
     parameters = {
-        **_question(text, vector, scope, facets, limit),
+        **_question(text, scope, facets, limit),
         "target": target and target.value,
         # What cannot be UTF-8 is not stored either, so it excludes nothing.
         "exclude": [
             hashlib.sha256(x.encode(errors="replace")).digest() for x in exclude
         ],
     }
-    rows = _run(conn, "search_entries", parameters)
+    rows = _search(conn, Table.ENTRIES, parameters, vector, planner)
     found = _Found.of(rows, scale).faded(half_life_days)
     return [
         EntryHit(
@@ -86,13 +101,14 @@ def search_turns(
     limit: int,
     scale: Scale,
     half_life_days: float,
+    planner: Planner,
 ) -> list[TurnHit]:
     """Return the *limit* best turns, best first."""
     parameters = {
-        **_question(text, vector, scope, facets, limit),
+        **_question(text, scope, facets, limit),
         "session_id": session_id,
     }
-    rows = _run(conn, "search_turns", parameters)
+    rows = _search(conn, Table.TURNS, parameters, vector, planner)
     found = _Found.of(rows, scale).in_context().faded(half_life_days)
     return [
         TurnHit(
@@ -115,12 +131,12 @@ def _best(
     conn: psycopg.Connection[Any], name: str, found: _Found, limit: int
 ) -> list[DictRow]:
     """Read the best rows by the statement *name*, none that repeats a better one."""
-    left = ranking.best(found.scores)
+    left = ranking.best(found.scores, found.similarities())
     kept: list[DictRow] = []
     told: list[Words] = []
     while left and len(kept) < limit:
         wanted = limit - len(kept) + SPARE
-        rows = _run(conn, name, found.places(left[:wanted]))
+        rows = _run(conn, QUERIES[name], found.places(left[:wanted]))
         kept += without_repetitions(rows, lambda row: row["content"], told)
         left = left[wanted:]
     return kept[:limit]
@@ -133,14 +149,11 @@ def _neighbour(row: DictRow, place: str) -> Neighbour | None:
     return Neighbour(role=Role(row[f"role_{place}"]), content=content)
 
 
-def _question(
-    text: str, vector: Vector | None, scope: Scope, facets: Facets, limit: int
-) -> dict[str, Any]:
+def _question(text: str, scope: Scope, facets: Facets, limit: int) -> dict[str, Any]:
     return {
         **asdict(facets),
         # A prompt may hold what PostgreSQL cannot, and therefore has no row of.
         "text": text.encode(errors="replace").decode().replace("\0", " "),
-        "vector": half(vector),
         "theme": scope.theme,
         "subject": scope.subject,
         "include_shared": scope.include_shared,
@@ -148,11 +161,37 @@ def _question(
     }
 
 
+def _search(
+    conn: psycopg.Connection[Any],
+    table: Table,
+    parameters: dict[str, Any],
+    vector: Vector | None,
+    planner: Planner,
+) -> list[DictRow]:
+    """Return the candidates; if a sealed index runs dry, find them exactly."""
+    plan = planner.plan(conn, table, parameters)
+    statement = _IN_VECTORS[table] if plan.kind == "vector" else _IN_HALVES[table]
+    asked: dict[str, Any] = {
+        **parameters,
+        **plan.parameters(),
+        "vector": like(vector, plan.kind),
+    }
+    if vector is None or plan.watermark is None:
+        return _run(conn, statement, asked)
+    breadth = min(max(BREADTH, asked["pool"]), BROADEST)
+    widen = {"breadth": f"{breadth}", "iterative": plan.iterative}
+    conn.execute(QUERIES["widen_search"], widen)
+    rows = _run(conn, statement, asked)
+    if rows and rows[0]["near"] >= asked["pool"]:
+        return rows
+    return _run(conn, statement, {**asked, "watermark": None})
+
+
 def _run(
-    conn: psycopg.Connection[Any], name: str, parameters: dict[str, Any]
+    conn: psycopg.Connection[Any], statement: LiteralString, parameters: dict[str, Any]
 ) -> list[DictRow]:
     with conn.cursor(row_factory=dict_row) as cursor:
-        return cursor.execute(QUERIES[name], parameters).fetchall()
+        return cursor.execute(statement, parameters).fetchall()
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +230,11 @@ class _Found:
         times = {id_: row["at"] for id_, row in self.rows.items()}
         scores = ranking.faded(self.scores, times, half_life_days)
         return replace(self, scores=scores)
+
+    def similarities(self) -> dict[int, float]:
+        """Return how similar each row is to the question, where that is known."""
+        known = ((id_, row["similarity"]) for id_, row in self.rows.items())
+        return {id_: similarity for id_, similarity in known if similarity is not None}
 
     def places(self, ids: Sequence[int]) -> dict[str, Any]:
         """Return the parameters that read these rows."""

@@ -1,47 +1,119 @@
 -- :fragment scope
--- Who may see a row; the only place that says so.
+-- Who may see a row; the only place that says so. Spelled so that the planner can tell
+-- how many they are: of IS NOT DISTINCT FROM it thinks that hardly any row passes.
 (%(theme)s::text IS NULL OR agent_identity = %(theme)s)
-AND (subject IS NOT DISTINCT FROM %(subject)s
-     OR (%(include_shared)s AND subject IS NULL))
+AND (subject = %(subject)s::text
+     OR (subject IS NULL AND (%(subject)s::text IS NULL OR %(include_shared)s)))
 
 -- :fragment on_platform
 (%(platform)s::text IS NULL OR lower(metadata ->> 'platform') = lower(%(platform)s))
 
+-- :fragment visible_entries
+visible AS NOT MATERIALIZED (
+    SELECT agent_identity, id, embedding, model_id, tsv
+      FROM memory_entries
+     WHERE {scope}
+       AND retired_at IS NULL
+       AND (%(target)s::text IS NULL OR target = %(target)s)
+       AND content_hash <> ALL (%(exclude)s::bytea[])
+       AND (%(since)s::timestamptz IS NULL OR updated_at >= %(since)s)
+       AND (%(until)s::timestamptz IS NULL OR updated_at < %(until)s)
+       AND {on_platform}
+)
+
+-- :fragment visible_turns
+visible AS NOT MATERIALIZED (
+    SELECT agent_identity, id, session_id, ts, embedding, model_id, tsv
+      FROM conversations
+     WHERE {scope}
+       AND (%(session_id)s::text IS NULL OR session_id = %(session_id)s)
+       AND (%(since)s::timestamptz IS NULL OR ts >= %(since)s)
+       AND (%(until)s::timestamptz IS NULL OR ts < %(until)s)
+       AND (%(role)s::text IS NULL OR role = %(role)s)
+       AND {on_platform}
+)
+
 -- :fragment ranking
--- Works on `visible`: the rows that scope and filters leave, so that a filter can
--- never make an answer short. Yields `candidates`, the best of either ranking.
+-- Works on `visible`: the rows that scope and filters leave. An index over all themes
+-- may run dry before it has found enough of them: `near` tells, and one asks again.
+-- Yields `candidates`, the best of either ranking.
 --
--- By meaning: exact, among the vectors of the active model.
+-- By meaning, among the vectors of the active model: what a sealed index knows, as well
+-- as it knows, and the tail behind its watermark exactly. Without a watermark all is
+-- tail; whether there is such an index decides about the time only.
 active AS (
     SELECT value::smallint AS model_id FROM memory_settings WHERE key = 'active_model_id'
 ),
-nearest AS (
-    SELECT agent_identity, id
+sealed AS MATERIALIZED (
+    SELECT agent_identity, id, embedding <=> %(vector)b::halfvec AS distance
       FROM visible
      WHERE %(vector)b::halfvec IS NOT NULL
        AND model_id = (SELECT model_id FROM active)
+       AND id <= %(watermark)s::bigint
+     ORDER BY embedding <=> %(vector)b::halfvec
+     LIMIT %(pool)s
+),
+tail AS MATERIALIZED (
+    SELECT agent_identity, id, embedding <=> %(vector)b::halfvec AS distance
+      FROM visible
+     WHERE %(vector)b::halfvec IS NOT NULL
+       AND model_id = (SELECT model_id FROM active)
+       AND (%(watermark)s::bigint IS NULL OR id > %(watermark)s)
      ORDER BY embedding <=> %(vector)b::halfvec, id
      LIMIT %(pool)s
 ),
--- By words: any of the question's words will do, and a rare one says more.
-size AS MATERIALIZED (
-    SELECT count(*) AS rows FROM visible
+nearest AS MATERIALIZED (
+    SELECT agent_identity, id
+      FROM (SELECT * FROM sealed UNION ALL SELECT * FROM tail) AS either
+     ORDER BY distance, id
+     LIMIT %(pool)s
 ),
+-- How many rows there are to choose from: counted, unless they are too many for that.
+size AS MATERIALIZED (
+    SELECT coalesce(%(rows)s::bigint, (SELECT count(*) FROM visible)) AS rows
+),
+-- By words: any of the question's words will do, and a rare one says more. Among many
+-- rows the statistics tell which share of all holds a common word.
 words AS MATERIALIZED (
-    SELECT lexeme, query FROM ({asked}) AS asked ORDER BY place LIMIT 64
+    SELECT lexeme, query, coalesce(share, 0) AS share
+      FROM (SELECT lexeme, query FROM ({asked}) AS asked ORDER BY place LIMIT 64) AS few
+      LEFT JOIN unnest(%(common)s::text[], %(shares)s::float8[])
+                AS known (lexeme, share) USING (lexeme)
+),
+-- Few rows are read one by one: the index of words spans all themes, and would bring
+-- every theme's rows. Among many rows only the rarest words bring candidates, as many
+-- words as keep within the `budget`, each so many rows at most; the others only count
+-- in the ranking.
+rare AS MATERIALIZED (
+    SELECT lexeme, query
+      FROM (SELECT lexeme,
+                   query,
+                   sum(share) OVER rarest AS total,
+                   row_number() OVER rarest AS place
+              FROM words
+            WINDOW rarest AS (ORDER BY share, lexeme ROWS UNBOUNDED PRECEDING)) AS ranked
+     WHERE total <= %(budget)s::float8 OR place = 1
 ),
 matches AS MATERIALIZED (
     SELECT lexeme, agent_identity, id
-      FROM words
-      JOIN visible ON tsv @@ query
+      FROM (SELECT agent_identity, id, tsv FROM visible OFFSET 0) AS few
+      JOIN words ON tsv @@ query
+     WHERE %(budget)s::float8 IS NULL
+     UNION ALL
+    SELECT lexeme, agent_identity, id
+      FROM rare
+     CROSS JOIN LATERAL (
+        SELECT agent_identity, id FROM visible WHERE tsv @@ query LIMIT 1000) AS holding
+     WHERE %(budget)s::float8 IS NOT NULL
 ),
 weights AS MATERIALIZED (
     SELECT lexeme,
            ln(1 + (SELECT rows FROM size)
-                  / greatest(count(matches.id), 0.5)::float8) AS weight
+                  / greatest(count(matches.id),
+                             share * (SELECT rows FROM size), 0.5)::float8) AS weight
       FROM words
       LEFT JOIN matches USING (lexeme)
-     GROUP BY lexeme
+     GROUP BY lexeme, share
 ),
 -- Which part of the question's words, by weight, a row holds: in (0, 1].
 spoken AS MATERIALIZED (
@@ -74,6 +146,7 @@ CASE WHEN model_id = (SELECT model_id FROM active)
      THEN nullif(1 - (embedding <=> %(vector)b::halfvec), 'NaN') END AS similarity,
 coalesce((SELECT sum(weight) FROM words JOIN weights USING (lexeme) WHERE tsv @@ query)
          / (SELECT sum(weight) FROM weights), 0) AS lexical,
+(SELECT count(*) FROM nearest) AS near,
 (SELECT rows FROM size) AS rows,
 (SELECT count(*) FROM words) AS words,
 (SELECT mean FROM baseline) AS mean,
@@ -81,17 +154,7 @@ coalesce((SELECT sum(weight) FROM words JOIN weights USING (lexeme) WHERE tsv @@
 
 -- :name search_entries
 -- Candidates among memory entries, in no order.
-WITH visible AS NOT MATERIALIZED (
-    SELECT *
-      FROM memory_entries
-     WHERE {scope}
-       AND retired_at IS NULL
-       AND (%(target)s::text IS NULL OR target = %(target)s)
-       AND content_hash <> ALL (%(exclude)s::bytea[])
-       AND (%(since)s::timestamptz IS NULL OR updated_at >= %(since)s)
-       AND (%(until)s::timestamptz IS NULL OR updated_at < %(until)s)
-       AND {on_platform}
-),
+WITH {visible_entries},
 {ranking}
 SELECT agent_identity, id, updated_at AS at, {signals}
   FROM candidates
@@ -100,16 +163,7 @@ SELECT agent_identity, id, updated_at AS at, {signals}
 -- :name search_turns
 -- Candidates among conversation turns and the two turns before and after each, in no
 -- order. A candidate comes with the ids of all these, its own among them.
-WITH visible AS NOT MATERIALIZED (
-    SELECT *
-      FROM conversations
-     WHERE {scope}
-       AND (%(session_id)s::text IS NULL OR session_id = %(session_id)s)
-       AND (%(since)s::timestamptz IS NULL OR ts >= %(since)s)
-       AND (%(until)s::timestamptz IS NULL OR ts < %(until)s)
-       AND (%(role)s::text IS NULL OR role = %(role)s)
-       AND {on_platform}
-),
+WITH {visible_turns},
 {ranking},
 chains AS MATERIALIZED (
     SELECT turn.agent_identity,
@@ -147,6 +201,15 @@ considered AS MATERIALIZED (
 SELECT agent_identity, id, ts AS at, session_id, chain, {signals}
   FROM considered
   JOIN conversations USING (agent_identity, id);
+
+-- :name count_visible_entries
+-- How many rows a search has to choose from, up to a number.
+WITH {visible_entries}
+SELECT count(*) FROM (SELECT FROM visible LIMIT %(most)s) AS counted;
+
+-- :name count_visible_turns
+WITH {visible_turns}
+SELECT count(*) FROM (SELECT FROM visible LIMIT %(most)s) AS counted;
 
 -- :fragment chosen
 -- Rows by two arrays of the same length; `place` is the place in them, from 1.

@@ -9,7 +9,9 @@ from typing import Any
 
 import psycopg
 from pgvector import HalfVector
+from pgvector import Vector as FullVector
 from pgvector.psycopg.halfvec import HalfVectorBinaryDumper
+from pgvector.psycopg.vector import VectorBinaryDumper
 from psycopg.abc import AdaptContext
 from psycopg.adapt import AdaptersMap, Dumper
 from psycopg.pq import Format
@@ -98,6 +100,13 @@ def half(vector: Vector | None) -> HalfVector | None:
     return None if vector is None else HalfVector(list(vector))
 
 
+def like(vector: Vector | None, kind: str) -> HalfVector | FullVector | None:
+    """Make *vector* ready to be compared with a column of type *kind*."""
+    if kind == "vector" and vector is not None:
+        return FullVector(list(vector))
+    return half(vector)
+
+
 def adapters() -> AdaptContext:
     """Teach psycopg halfvec without asking each server for the type's number.
 
@@ -105,5 +114,6 @@ def adapters() -> AdaptContext:
     """
     known = AdaptersMap(psycopg.adapters)
     known.register_dumper(HalfVector, HalfVectorBinaryDumper)
+    known.register_dumper(FullVector, VectorBinaryDumper)
     known.register_dumper(HalfVectors, HalfVectorsDumper)
     return known
