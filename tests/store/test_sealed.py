@@ -1,0 +1,329 @@
+"""Searches by sealed indexes: quicker, never another answer and never a short one."""
+
+from __future__ import annotations
+
+import random
+from contextlib import closing
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from hermes_pgmemory.maintenance import index
+from hermes_pgmemory.models import Scope, Subject, Target, Theme
+from hermes_pgmemory.store import Store, sealed
+from hermes_pgmemory.store.sealed import mark_of
+from hermes_pgmemory.store.upkeep import Table
+
+ROWS = 3_000
+WORK = Scope(theme=Theme("work"), subject=None)
+EVERYONE = Scope(theme=None, subject=None)
+QUESTION = [0.5, -1.0, 0.25]
+
+
+@pytest.fixture(params=[Table.ENTRIES, Table.TURNS])
+def table(request):
+    return request.param
+
+
+def fill(memory, table, rows=ROWS, *, theme="work", first=1, seed=3):
+    """Add rows with random vectors, all of them saying `tea`, some more."""
+    target = {
+        Table.ENTRIES: "memory_entries (agent_identity, target, content, content_hash,"
+        " embedding, model_id, tsv)",
+        Table.TURNS: "conversations (agent_identity, session_id, role, content,"
+        " turn_key, embedding, model_id, tsv)",
+    }[table]
+    middle = {
+        Table.ENTRIES: "'memory', n::text, int4send(n),",
+        Table.TURNS: "'s' || n, 'user', n::text, int4send(n),",
+    }[table]
+    statement = (
+        f"SELECT setseed(0.{seed});"
+        f" INSERT INTO {target}"
+        f" SELECT '{theme}', {middle} ARRAY[random() - 0.5, random() - 0.5,"
+        " random() - 0.5]::vector(3), 1, to_tsvector('english', 'tea ' || n)"
+        f" FROM generate_series({first}, {first + rows - 1}) AS n;"
+        " ANALYZE memory_entries, conversations"
+    )
+    memory.query(statement)
+
+
+def seal(dsn, *, min_rows=1_000, **more):
+    with index.opened(dsn) as run:
+        found = index.survey(run, min_rows=min_rows, auto=False)
+        given = {"drop": True, "memory_mb": 64, "workers": 0, "advance": lambda _: None}
+        return index.carry_out(run, found, **(given | more))
+
+
+@pytest.fixture
+def ask(dsn, table):
+    """Ask as a process that has just started; returns ids."""
+
+    def ask(scope=WORK, *, text="", vector=QUESTION, limit=10, **more):
+        common = {"text": text, "vector": vector, "scope": scope, "limit": limit}
+        with closing(Store(dsn)) as store:
+            if table is Table.ENTRIES:
+                more = {"target": None} | more
+                hits = store.search_entries(**common, **more, timeout_s=30)
+            else:
+                more = {"session_id": None} | more
+                hits = store.search_turns(**common, **more, timeout_s=30)
+        return [hit.id for hit in hits]
+
+    return ask
+
+
+@pytest.fixture
+def nearest(memory, table):
+    """The ids that plain SQL finds, by no index."""
+
+    def nearest(limit=10, where="true"):
+        name = {Table.ENTRIES: "memory_entries", Table.TURNS: "conversations"}[table]
+        return memory.query(
+            f"SELECT id FROM {name} WHERE {where}"
+            f" ORDER BY (embedding <=> '{QUESTION}') + 0, id LIMIT {limit}"
+        )
+
+    return nearest
+
+
+def agreement(found, true):
+    return len(set(found) & set(true)) / len(true)
+
+
+def used(memory):
+    """How often each sealed index was searched, by mark."""
+    memory.query("SELECT pg_stat_force_next_flush()")
+    rows = memory.query(
+        "SELECT indexrelname, idx_scan FROM pg_stat_user_indexes"
+        " WHERE starts_with(indexrelname, 'pgmemory_sealed_')"
+    )
+    return {sealed.parse_name(name)[0]: scans for name, scans in rows}
+
+
+class TestAnswers:
+    def test_are_the_same_with_an_index_as_without(
+        self, memory, table, ask, nearest, dsn
+    ):
+        fill(memory, table)
+        exact = ask()
+        assert exact == nearest()
+        seal(dsn)
+        assert agreement(ask(), exact) >= 0.9
+        assert agreement(ask(EVERYONE), exact) >= 0.9
+
+    def test_hold_the_rows_behind_the_watermark(self, memory, table, ask, nearest, dsn):
+        fill(memory, table)
+        seal(dsn)
+        fill(memory, table, 1_500, first=ROWS + 1, seed=4)
+        true = nearest()
+        assert any(row > ROWS for row in true)
+        assert [row for row in ask() if row > ROWS] == [r for r in true if r > ROWS]
+        assert agreement(ask(), true) >= 0.9
+        assert agreement(ask(EVERYONE), true) >= 0.9
+
+    def test_stay_right_in_a_process_that_does_not_know_of_a_new_index(
+        self, memory, table, dsn, nearest
+    ):
+        fill(memory, table)
+        seal(dsn)
+        with closing(Store(dsn)) as store:
+            search = {
+                Table.ENTRIES: lambda: store.search_entries(target=None, **question),
+                Table.TURNS: lambda: store.search_turns(session_id=None, **question),
+            }[table]
+            question = {
+                "text": "",
+                "vector": QUESTION,
+                "scope": WORK,
+                "limit": 10,
+                "timeout_s": 30,
+            }
+            search()
+            fill(memory, table, 1_500, first=ROWS + 1, seed=4)
+            seal(dsn)
+            assert agreement([hit.id for hit in search()], nearest()) >= 0.9
+
+    def test_stay_right_where_an_index_has_vanished(
+        self, memory, table, dsn, ask, nearest
+    ):
+        fill(memory, table)
+        for step in seal(dsn):
+            memory.query(f"DROP INDEX {step.step.name}")
+        assert ask() == nearest()
+
+    def test_another_models_vectors_in_an_index_do_not_count(
+        self, memory, table, dsn, ask, nearest
+    ):
+        fill(memory, table)
+        seal(dsn)
+        memory.query(
+            "INSERT INTO memory_models (name, dimension) VALUES ('other', 3);"
+            "UPDATE memory_settings SET value = '2' WHERE key = 'active_model_id';"
+            "UPDATE memory_entries SET model_id = 2 WHERE id % 50 = 0;"
+            "UPDATE conversations SET model_id = 2 WHERE id % 50 = 0;"
+        )
+        assert agreement(ask(), nearest(where="model_id = 2")) >= 0.9
+
+
+class TestChoice:
+    def test_a_large_theme_uses_its_own_index_and_the_fleet_the_common_one(
+        self, memory, table, dsn, ask
+    ):
+        fill(memory, table)
+        fill(memory, table, 2_500, theme="home", first=ROWS + 1)
+        seal(dsn, min_rows=2_800)
+        assert set(used(memory)) == {"all", mark_of("work")}
+        before = used(memory)
+        ask()
+        after = used(memory)
+        assert after[mark_of("work")] > before[mark_of("work")]
+        assert after["all"] == before["all"]
+        ask(EVERYONE)
+        assert used(memory)["all"] > before["all"]
+
+    def test_a_theme_without_an_index_of_its_own_is_searched_exactly(
+        self, memory, table, dsn, ask, nearest
+    ):
+        fill(memory, table)
+        fill(memory, table, 2_500, theme="home", first=ROWS + 1)
+        seal(dsn, min_rows=2_800)
+        home = Scope(theme=Theme("home"), subject=None)
+        assert ask(home) == nearest(where="agent_identity = 'home'")
+
+    def test_among_many_rows_a_word_still_finds_its_row(self, memory, table, dsn, ask):
+        fill(memory, table)
+        assert ask(text="tea 2345", vector=None)[0] == 2345
+        seal(dsn)
+        assert 2345 in ask(text="tea 2345", limit=500)
+
+    def test_a_common_word_alone_finds_rows_all_the_same(self, memory, table, ask):
+        fill(memory, table)
+        assert len(ask(text="tea", vector=None)) == 10
+
+    def test_words_are_looked_up_where_nothing_was_ever_analyzed(
+        self, memory, table, ask
+    ):
+        fill(memory, table)
+        memory.query("DELETE FROM pg_statistic WHERE starelid > 16383")
+        assert ask(text="tea 2345", vector=None)[0] == 2345
+
+
+class TestNeverShort:
+    @pytest.mark.parametrize(
+        ("table", "percent"), [(Table.ENTRIES, 2), (Table.TURNS, 5)]
+    )
+    def test_a_theme_of_few_among_many(self, memory, table, dsn, ask, nearest, percent):
+        own = 30_000 * percent // 100
+        fill(memory, table, 30_000 - own, theme="home")
+        fill(memory, table, own, first=30_001 - own, seed=5)
+        seal(dsn)
+        assert ask(limit=5) == nearest(5, "agent_identity = 'work'")
+
+    @pytest.mark.parametrize("share", [3, 60])
+    def test_one_contacts_rows(self, memory, table, dsn, ask, nearest, share):
+        alice = Subject("a" * 32)
+        fill(memory, table)
+        for name in ("memory_entries", "conversations"):
+            memory.query(
+                f"UPDATE {name} SET subject = '{alice}' WHERE id % {share} = 0"
+            )
+        seal(dsn)
+        scope = Scope(theme=Theme("work"), subject=alice)
+        found = ask(scope, limit=20)
+        assert len(found) == 20
+        assert agreement(found, nearest(20, f"id % {share} = 0")) >= 0.9
+
+    def test_one_session_of_many(self, memory, dsn):
+        fill(memory, Table.TURNS)
+        memory.query("UPDATE conversations SET session_id = 'rare' WHERE id % 150 = 0")
+        seal(dsn)
+        hits = memory.turns("", vector=QUESTION, session_id="rare", limit=12)
+        assert len(hits) == 12
+
+    @pytest.mark.parametrize("kept", [100, 3])
+    def test_retired_rows(self, memory, dsn, kept):
+        fill(memory, Table.ENTRIES)
+        memory.query(
+            f"UPDATE memory_entries SET retired_at = now() WHERE id % {kept} <> 0"
+        )
+        seal(dsn)
+        hits = memory.entries("", vector=QUESTION, limit=20)
+        assert len(hits) == 20
+        assert all(hit.id % kept == 0 for hit in hits)
+
+    def test_rows_of_one_target(self, memory, dsn):
+        fill(memory, Table.ENTRIES)
+        memory.query("UPDATE memory_entries SET target = 'user' WHERE id % 40 = 0")
+        seal(dsn)
+        hits = memory.entries("", vector=QUESTION, target=Target.USER, limit=20)
+        assert len(hits) == 20
+
+    def test_the_nearest_are_all_excluded(self, memory, dsn):
+        fill(memory, Table.ENTRIES)
+        memory.query("UPDATE memory_entries SET content_hash = sha256(content::bytea)")
+        seal(dsn)
+        texts = {h.content for h in memory.entries("", vector=QUESTION, limit=500)}
+        assert len(texts) == 500
+        hits = memory.entries("", vector=QUESTION, exclude=texts, limit=20)
+        assert len(hits) == 20
+        assert texts.isdisjoint(hit.content for hit in hits)
+
+    def test_an_index_that_ends_its_scan_early_is_not_the_last_word(
+        self, memory, table, dsn, ask, nearest
+    ):
+        fill(memory, table)
+        seal(dsn)
+        with psycopg.connect(dsn, autocommit=True) as conn:
+            name = sql.Identifier(conn.info.dbname)
+            # Only every seventh row is near; the scan may look at few.
+            conn.execute(
+                sql.SQL("ALTER DATABASE {} SET hnsw.max_scan_tuples = 1").format(name)
+            )
+        rand = random.Random(1)
+        question = [rand.random() for _ in range(3)]
+        memory.query("UPDATE memory_entries SET subject = 'x' WHERE id % 4 <> 0")
+        memory.query("UPDATE conversations SET subject = 'x' WHERE id % 4 <> 0")
+        assert len(ask(vector=question, limit=120)) == 120
+
+
+class TestTypes:
+    def test_vector_columns_of_an_adopted_database(
+        self, memory, table, dsn, ask, nearest
+    ):
+        for name in ("memory_entries", "conversations"):
+            memory.query(f"ALTER TABLE {name} ALTER embedding TYPE vector(3)")
+        fill(memory, table, 6_000)
+        exact = ask()
+        assert exact == nearest()
+        seal(dsn)
+        before = used(memory)[mark_of("work")]
+        assert agreement(ask(), exact) >= 0.9
+        assert used(memory)[mark_of("work")] > before
+
+    def test_a_type_that_changed_since_it_was_looked_at(self, memory, dsn):
+        fill(memory, Table.ENTRIES)
+        exact = [hit.id for hit in memory.entries("", vector=QUESTION)]
+        memory.query("ALTER TABLE memory_entries ALTER embedding TYPE vector(3)")
+        assert [hit.id for hit in memory.entries("", vector=QUESTION)] == exact
+        with closing(Store(dsn)) as fresh:
+            ask = {
+                "text": "",
+                "vector": QUESTION,
+                "scope": WORK,
+                "target": None,
+                "limit": 10,
+                "timeout_s": 30,
+            }
+            assert [hit.id for hit in fresh.search_entries(**ask)] == exact
+            memory.query("ALTER TABLE memory_entries ALTER embedding TYPE halfvec(3)")
+            assert [hit.id for hit in fresh.search_entries(**ask)] == exact
+
+
+def test_names_tell_theme_and_watermark_and_are_short():
+    name = sealed.index_name(Table.TURNS, "x" * 300, 2**62)
+    assert len(name) <= 63
+    assert sealed.parse_name(name) == (mark_of("x" * 300), 2**62)
+    assert sealed.parse_name(sealed.index_name(Table.ENTRIES, None, 7)) == ("all", 7)
+    assert sealed.parse_name("pgmemory_sealed_of_somebody_else") is None
