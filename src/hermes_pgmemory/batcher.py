@@ -20,6 +20,7 @@ from hermes_pgmemory.errors import (
     ConfigError,
     DimensionMismatch,
     EmbedderUnavailable,
+    ModelMismatch,
     PgMemoryError,
     Unavailable,
     UnstorableWrite,
@@ -33,6 +34,7 @@ from hermes_pgmemory.models import (
     ReplaceEntry,
     Vector,
     Write,
+    in_context,
 )
 
 EMBED_TIMEOUT_S: Final = 20.0
@@ -100,7 +102,9 @@ class Batcher:
         self._outage = False
         self.bare = 0
         """How many rows that want a vector were stored without one."""
-        self.when_misfit: Callable[[DimensionMismatch], None] = lambda _: None
+        self.when_misfit: Callable[[DimensionMismatch | ModelMismatch], None] = (
+            lambda _: None
+        )
         """Told that the database does not take the model's vectors."""
         self.may_embed: Callable[[], bool] = lambda: True
         """Asked before each batch: do the database's vectors fit the model?"""
@@ -146,7 +150,7 @@ class Batcher:
         """Store *batch*; halve it around a write the database refuses."""
         try:
             stored = self._store.apply([item for item, _ in batch], vectors)
-        except DimensionMismatch as exc:
+        except (DimensionMismatch, ModelMismatch) as exc:
             # Another model has been made the database's own since we looked.
             log.warning("storing %d rows without vectors: %s", len(vectors), exc)
             self.bare += len(vectors)
@@ -239,10 +243,7 @@ def _content(write: Write) -> str:
         case AddEntry() | ReplaceEntry():
             return write.content
         case AddTurn():
-            # "Yes, on Friday." means nothing without what it answers.
-            return (
-                f"{write.context}\n{write.content}" if write.context else write.content
-            )
+            return in_context(write.content, write.context)
         case _:
             return ""
 

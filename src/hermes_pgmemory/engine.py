@@ -25,22 +25,17 @@ from hermes_pgmemory.config import Settings
 from hermes_pgmemory.embed import Embedder, make_embedder
 from hermes_pgmemory.embed.unusable import UnusableEmbedder
 from hermes_pgmemory.embedded import EmbeddedServer
-from hermes_pgmemory.errors import (
-    ConfigError,
-    DimensionMismatch,
-    JournalUnavailable,
-    ModelMismatch,
-    SchemaError,
-)
+from hermes_pgmemory.errors import ConfigError, JournalUnavailable, SchemaError
 from hermes_pgmemory.housekeeping import FileMirror, Healer, retry_dead_letters
 from hermes_pgmemory.journal import Journal, orphans
 from hermes_pgmemory.metrics import JOURNAL_WRITES, WRITES
+from hermes_pgmemory.model_watch import ModelWatch
 from hermes_pgmemory.models import AgentKind, SeeAgent, Theme, Write
 from hermes_pgmemory.notices import Notices
 from hermes_pgmemory.paths import HomePaths
 from hermes_pgmemory.private_notes import PrivateNotes
 from hermes_pgmemory.recall import Recall
-from hermes_pgmemory.store import DatabaseFacts, Store
+from hermes_pgmemory.store import Store
 from hermes_pgmemory.store.standby import ReplicatedStore
 from hermes_pgmemory.store.unusable import UnusableStore
 from hermes_pgmemory.subjects import STAND_IN, known_key, remember_key
@@ -79,9 +74,11 @@ class Engine:
         self._journal = Journal.claim(paths.journal, quota_bytes=self._quota)
         self.server = EmbeddedServer(paths.server) if not _dsn(settings) else None
         dsn = self.server.dsn if self.server else _dsn(settings)
-        self._store = _store(dsn, settings.dsn_read.get_secret_value())
         self._embedder = _embedder(settings)
-        self._why_no_vectors: str | None = None
+        self._store = _store(
+            dsn, settings.dsn_read.get_secret_value(), self._embedder.name
+        )
+        self._model_watch = ModelWatch(self._embedder)
         self._settled = threading.Event()
         self._library_breaker = CircuitBreaker()
         self._embed_breaker = CircuitBreaker()
@@ -258,7 +255,8 @@ class Engine:
             self.server.ensure_running()
         facts = self._store.verify(timeout_s=VERIFY_TIMEOUT_S)
         remember_key(self.paths, facts.subject_key)
-        self._why_no_vectors = self._compare_models(facts)
+        if self._model_watch.compare(facts.model):
+            self._healer.begin_anew()
 
     def _make_batcher(self) -> Batcher:
         settings = self.settings
@@ -269,29 +267,14 @@ class Engine:
             embed_backoff_s=settings.embed_write_backoff,
         )
         batcher = Batcher(self._store, self._embedder, self._embed_breaker, policy)
-        batcher.may_embed = lambda: self._why_no_vectors is None
-        batcher.when_misfit = self._note_misfit
+        batcher.may_embed = lambda: self._model_watch.reason is None
+        batcher.when_misfit = self._model_watch.refused
         return batcher
 
-    def _note_misfit(self, mismatch: DimensionMismatch) -> None:
-        self._why_no_vectors = str(mismatch)
-
     def _wait_until_settled(self, seconds: float) -> str | None:
+        self._model_watch.recalling()
         self._settled.wait(seconds)
-        return self._why_no_vectors
-
-    def _compare_models(self, facts: DatabaseFacts) -> str | None:
-        """Return why stored vectors cannot be compared with ours, if so."""
-        if facts.model is None:
-            return "the database has no embedding model: run `hermes-pgvector migrate`"
-        if facts.model.name == self._embedder.name:
-            return None
-        mismatch = ModelMismatch(
-            database=facts.model.name, configured=self._embedder.name
-        )
-        if self._why_no_vectors is None:
-            log.warning("%s", mismatch)
-        return str(mismatch)
+        return self._model_watch.reason
 
     def _when_idle(self) -> float | None:
         """Follow changed files and heal rows; return when to come back, in seconds."""
@@ -300,7 +283,9 @@ class Engine:
             return None
         if time.monotonic() - self._adopted_at >= ADOPT_EVERY_S:
             self._adopt()
-        waits = [self._files.run(self.submit)]
+        if self._model_watch.is_due():
+            self._look_at_database()
+        waits = [self._files.run(self.submit), self._model_watch.again_s]
         if self.settings.embed_on_write:
             waits.append(self._healer.run())
         return min((wait for wait in waits if wait is not None), default=ADOPT_EVERY_S)
@@ -325,14 +310,14 @@ class Engine:
                 self._unsynced.set()
 
 
-def _store(dsn: str, dsn_read: str) -> Store:
+def _store(dsn: str, dsn_read: str, model: str) -> Store:
     """Make the store; with a wrong connection string, one that says so."""
     try:
-        primary = Store(dsn)
+        primary = Store(dsn, model=model)
     except ConfigError as exc:
         return UnusableStore(exc)
     try:
-        return ReplicatedStore(dsn, dsn_read) if dsn_read else primary
+        return ReplicatedStore(dsn, dsn_read, model=model) if dsn_read else primary
     except ConfigError as exc:
         log.warning("recall asks the primary: %s", exc)
         return primary

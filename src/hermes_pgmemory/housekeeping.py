@@ -15,6 +15,7 @@ from hermes_pgmemory.batcher import Batcher
 from hermes_pgmemory.codec import ENTRY_RECORDS
 from hermes_pgmemory.errors import (
     DimensionMismatch,
+    ModelMismatch,
     PgMemoryError,
     UnstorableWrite,
 )
@@ -156,6 +157,11 @@ class Healer:
         self._healed_to = -1
         self._passed = dict.fromkeys(Table, 0)
 
+    def begin_anew(self) -> None:
+        """Offer every row again: the model is another one now."""
+        self._healed_to = -1
+        self._passed = dict.fromkeys(Table, 0)
+
     def run(self) -> float | None:
         """Heal one batch; return the seconds after which to go on, if any are left."""
         bare = self._batcher.bare
@@ -172,7 +178,7 @@ class Healer:
         return None
 
     def _heal(self, table: Table, rows: Sequence[Unembedded]) -> float:
-        vectors = self._batcher.embed([row.content for row in rows])
+        vectors = self._batcher.embed([row.text for row in rows])
         if vectors is None:
             return HEAL_EVERY_S
         healed = [
@@ -189,7 +195,7 @@ class Healer:
         """Store vectors; halve them around one that the database refuses."""
         try:
             self._store.set_vectors(table, healed, timeout_s=TIMEOUT_S)
-        except DimensionMismatch as exc:
+        except (DimensionMismatch, ModelMismatch) as exc:
             self._batcher.when_misfit(exc)
         except UnstorableWrite as exc:
             if len(healed) == 1:

@@ -24,6 +24,19 @@ Metadata = Mapping[str, JsonScalar]
 Vector = Sequence[float]
 """One embedding: finite floats, `EmbeddingModel.dimension` of them."""
 
+CONTEXT_CHARS: Final = 400
+"""How much of the turn before is embedded with a turn: its end, where it leads on."""
+
+
+def in_context(content: str, context: str) -> str:
+    """Return what is embedded for a turn: "Yes, on Friday." alone means nothing.
+
+    Args:
+        content: What was said.
+        context: The last `CONTEXT_CHARS` of what was said before; "" is nothing.
+    """
+    return f"{context}\n{content}" if context else content
+
 
 class Target(StrEnum):
     """Which built-in file an entry mirrors."""

@@ -18,6 +18,7 @@ from hermes_pgmemory.embed import Embedder
 from hermes_pgmemory.embedding_models import profile_for
 from hermes_pgmemory.errors import (
     ConfigError,
+    DimensionMismatch,
     Rejected,
     SchemaError,
     Unavailable,
@@ -145,8 +146,9 @@ class Recall:
         text = storable(query, max_chars=MAX_QUERY_CHARS)
         vector, missing = self._embed(text, deadline)
         return self._search(
+            vector,
             missing,
-            lambda: self._library.search_entries(
+            lambda vector: self._library.search_entries(
                 text=text,
                 vector=vector,
                 scope=scope,
@@ -174,8 +176,9 @@ class Recall:
         text = storable(query, max_chars=MAX_QUERY_CHARS)
         vector, missing = self._embed(text, deadline)
         return self._search(
+            vector,
             missing,
-            lambda: self._library.search_turns(
+            lambda vector: self._library.search_turns(
                 text=text,
                 vector=vector,
                 scope=scope,
@@ -189,11 +192,17 @@ class Recall:
         )
 
     def _search(
-        self, missing: str | None, search: Callable[[], list[HitT]]
+        self,
+        vector: Vector | None,
+        missing: str | None,
+        search: Callable[[Vector | None], list[HitT]],
     ) -> Answer[HitT]:
         try:
             with self._library_breaker.guard():
-                return Answer(search(), missing)
+                return Answer(search(vector), missing)
+        except DimensionMismatch as exc:
+            # The database has just been moved to another model.
+            return self._search(None, f"searched by words only: {exc}", search)
         except (Unavailable, SchemaError, ConfigError) as exc:
             nothing: list[HitT] = []
             return Answer(nothing, f"memory cannot be searched: {exc}")

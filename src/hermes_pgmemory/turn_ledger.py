@@ -7,12 +7,9 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from hermes_pgmemory.models import Role, Subject, Target, Theme
-
-CONTEXT_CHARS: Final = 400
-"""How much of the turn before is embedded with a turn: its end, where it leads on."""
+from hermes_pgmemory.models import CONTEXT_CHARS, Role, Subject, Target, Theme
 
 TurnKey = tuple[Role, bytes]
 """Who spoke, and a hash of what was said."""

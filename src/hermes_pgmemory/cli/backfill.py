@@ -61,6 +61,7 @@ def _embed(args: Namespace, settings: Settings, store: Store) -> Backfilled:
         Patience,
         check_model,
     )
+    from hermes_pgmemory.maintenance.shelf import Bare  # noqa: PLC0415
 
     patience = Patience(
         retries=settings.embed_write_retries, pause_s=settings.embed_write_backoff
@@ -68,7 +69,7 @@ def _embed(args: Namespace, settings: Settings, store: Store) -> Backfilled:
     with closing(make_embedder(settings)) as embedder:
         check_model(store, embedder)
         work = Backfill(
-            store, embedder, theme=args.theme, batch=args.batch, patience=patience
+            Bare(store, theme=args.theme), embedder, batch=args.batch, patience=patience
         )
         with _progress.bar("backfill", total=work.waiting) as advance:
             return work.run(advance)

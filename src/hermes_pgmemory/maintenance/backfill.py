@@ -7,6 +7,7 @@ run beside any number of agents, and twice.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,13 +25,8 @@ from hermes_pgmemory.errors import (
     UnembeddableText,
     UnstorableWrite,
 )
-from hermes_pgmemory.maintenance import (
-    PART_TIMEOUT_S,
-    READ_TIMEOUT_S,
-    TABLES,
-    Advance,
-    label,
-)
+from hermes_pgmemory.maintenance import PART_TIMEOUT_S, Advance
+from hermes_pgmemory.maintenance.shelf import Shelf
 from hermes_pgmemory.models import EmbeddingModel, Vector
 from hermes_pgmemory.store import Store, Table, Unembedded
 
@@ -108,36 +104,29 @@ class Backfill:
 
     def __init__(
         self,
-        store: Store,
+        shelf: Shelf,
         embedder: Embedder,
         *,
-        theme: str | None,
         batch: int,
         patience: Patience,
+        rate: float = math.inf,
     ) -> None:
         """Count what waits for a vector.
 
         Args:
-            store: Where the rows are.
-            embedder: Checked by `check_model`.
-            theme: Whose rows; None for all.
+            shelf: Where the rows are.
+            embedder: Of the model that the shelf's vectors come from.
             batch: Texts in one request, at least 1.
             patience: With an embedder that does not answer.
+            rate: Texts a second at most.
         """
-        self._store = store
+        self._shelf = shelf
         self._embedder = embedder
-        self._theme = theme
-        self._batch = batch
+        self._batch = max(1, min(batch, int(rate))) if rate < batch else batch
         self._patience = patience
+        self._rate = rate
         self.outcome = Backfilled(
-            {
-                table: Tally(
-                    *store.maintenance.waiting(
-                        table, theme=theme, timeout_s=READ_TIMEOUT_S
-                    )
-                )
-                for table in Table
-            }
+            {table: Tally(*shelf.waiting(table)) for table in Table}
         )
 
     @property
@@ -157,26 +146,22 @@ class Backfill:
     def _run(self, table: Table, tally: Tally, advance: Advance) -> None:
         if not tally.waiting:
             return
-        line = self._store.maintenance.open_run(
-            "backfill",
-            TABLES[table],
-            pattern=self._theme and label(self._theme),
-            details={},
-            timeout_s=PART_TIMEOUT_S,
-        )
+        line = self._shelf.open_run(table)
         for rows in self._batches(table, tally.last):
+            started = time.monotonic()
             self._do(table, tally, rows, line)
             advance(len(rows))
-        self._store.maintenance.add_to_run(
-            line,
-            details={"finished": True, "refused": tally.refused},
-            timeout_s=PART_TIMEOUT_S,
+            pause_s = len(rows) / self._rate - (time.monotonic() - started)
+            if pause_s > 0:
+                time.sleep(pause_s)
+        self._shelf.add_to_run(
+            line, details={"finished": True, "refused": tally.refused}
         )
 
     def _do(
         self, table: Table, tally: Tally, rows: Sequence[Unembedded], line: int
     ) -> None:
-        answers = self._embed([row.content for row in rows])
+        answers = self._embed([row.text for row in rows])
         vectors: list[tuple[Unembedded, Vector]] = []
         for row, answer in zip(rows, answers, strict=True):
             if isinstance(answer, UnembeddableText):
@@ -185,9 +170,7 @@ class Backfill:
                 vectors.append((row, answer))
         embedded = self._keep(table, tally, vectors)
         tally.embedded += embedded
-        self._store.maintenance.add_to_run(
-            line, affected=embedded, details={}, timeout_s=PART_TIMEOUT_S
-        )
+        self._shelf.add_to_run(line, affected=embedded, details={})
 
     def _refuse(self, tally: Tally, why: PgMemoryError) -> None:
         tally.refused += 1
@@ -228,10 +211,10 @@ class Backfill:
 
     def _set(self, table: Table, vectors: Sequence[tuple[Unembedded, Vector]]) -> int:
         try:
-            return self._store.set_vectors(table, vectors, timeout_s=PART_TIMEOUT_S)
+            return self._shelf.set_vectors(table, vectors)
         except DatabaseUnavailable:
             # Most likely a writer was in the way, and has finished by now.
-            return self._store.set_vectors(table, vectors, timeout_s=PART_TIMEOUT_S)
+            return self._shelf.set_vectors(table, vectors)
 
     def _batches(self, table: Table, last: int) -> Iterator[Sequence[Unembedded]]:
         """Yield what waited when it began, each row once.
@@ -241,13 +224,7 @@ class Backfill:
         """
         after = 0
         while after < last:
-            found = self._store.unembedded(
-                table,
-                limit=self._batch,
-                after=after,
-                theme=self._theme,
-                timeout_s=PART_TIMEOUT_S,
-            )
+            found = self._shelf.unembedded(table, limit=self._batch, after=after)
             rows = [row for row in found if row.id <= last]
             if not rows:
                 return

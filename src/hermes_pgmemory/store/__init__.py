@@ -55,6 +55,7 @@ class Store:
         self,
         dsn: str,
         *,
+        model: str | None = None,
         pool_size: int = 4,
         max_idle_s: float = IDLE_S,
         key: str = dsns.KEY,
@@ -63,6 +64,9 @@ class Store:
 
         Args:
             dsn: Connection string, in either of libpq's forms.
+            model: Whose vectors this store is given; with another model active it
+                refuses to write them and compares them with nothing. None: whatever
+                model is active.
             pool_size: Connections at most.
             max_idle_s: Seconds after which an unused connection is closed.
             key: The setting that *dsn* comes from, for messages.
@@ -70,6 +74,7 @@ class Store:
         Raises:
             ConfigError: libpq cannot parse *dsn*.
         """
+        self._model = model
         self._database = Database(
             dsns.parse(dsn, key=key), pool_size=pool_size, max_idle_s=max_idle_s
         )
@@ -112,6 +117,7 @@ class Store:
 
         Raises:
             DimensionMismatch: The vectors are not the active model's.
+            ModelMismatch: The same, found by the model's name. Nothing was written.
             UnstorableWrite: PostgreSQL refuses one of the writes; which one, only
                 smaller batches tell.
         """
@@ -131,7 +137,7 @@ class Store:
         timeout_s: float,
     ) -> int:
         with self._database.transaction(timeout_s) as conn:
-            return writes.apply(conn, batch, vectors)
+            return writes.apply(conn, batch, vectors, model=self._model)
 
     def search_entries(
         self,
@@ -180,6 +186,7 @@ class Store:
                 scale=scale,
                 half_life_days=half_life_days,
                 planner=self._planner,
+                model=self._model,
             )
 
     def search_turns(
@@ -211,6 +218,7 @@ class Store:
                 scale=scale,
                 half_life_days=half_life_days,
                 planner=self._planner,
+                model=self._model,
             )
 
     @contextmanager
@@ -301,7 +309,8 @@ class Store:
 
         Raises:
             DimensionMismatch: The vectors are not the active model's.
+            ModelMismatch: The same, found by the model's name. Nothing was written.
             UnstorableWrite: PostgreSQL refuses one of the vectors.
         """
         with self._database.transaction(timeout_s) as conn:
-            return upkeep.set_vectors(conn, table, vectors)
+            return upkeep.set_vectors(conn, table, vectors, model=self._model)

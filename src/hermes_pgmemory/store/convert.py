@@ -6,7 +6,6 @@ steps are no transaction. Every step may be cut off, and done again.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,19 +13,12 @@ from typing import Any, Final, LiteralString
 
 import psycopg
 from psycopg import errors as pg
-from psycopg.types.json import Jsonb
 
-from hermes_pgmemory.errors import DatabaseUnavailable, SchemaError
-from hermes_pgmemory.store import failures, migrate
+from hermes_pgmemory.store import online
 from hermes_pgmemory.store.maintenance import Done, Place
+from hermes_pgmemory.store.online import NAMES
 from hermes_pgmemory.store.queries import QUERIES
 from hermes_pgmemory.store.upkeep import Table
-
-LOCK_ATTEMPTS: Final = 30
-LOCK_PAUSE_S: Final = 0.5
-"""Between attempts, for the writers that queued behind the last one."""
-
-NAMES: Final = {Table.ENTRIES: "memory_entries", Table.TURNS: "conversations"}
 
 _SURVEY: Final[dict[tuple[Table, bool], LiteralString]] = {
     (Table.ENTRIES, False): QUERIES["survey_entries"],
@@ -105,7 +97,7 @@ class Conversion:
         parameters = {"theme": theme, "after_id": after.id, "limit": limit}
         with self._conn.transaction():
             row = self._conn.execute(_FILL[table], parameters).fetchall()[0]
-            self._add(run, row[1], {})
+            online.add_to_run(self._conn, run, affected=row[1])
         place = Place(id=row[4] or 0)
         return Done(seen=row[0], affected=row[1], dropped=0, reached=place)
 
@@ -135,74 +127,23 @@ class Conversion:
 
     def open_run(self, table: Table) -> int:
         """Start a line of the log and return its id."""
-        parameters = {
-            "operation": "convert",
-            "table": NAMES[table],
-            "pattern": None,
-            "details": Jsonb({}),
-        }
-        return self._conn.execute(QUERIES["open_run"], parameters).fetchall()[0][0]
+        return online.open_run(self._conn, "convert", table)
 
     def close_run(self, run: int) -> None:
         """Mark a line of the log as finished."""
-        self._add(run, 0, {"finished": True})
-
-    def _add(self, run: int, affected: int, details: dict[str, Any]) -> None:
-        parameters = {"run": run, "affected": affected, "dropped": 0}
-        self._conn.execute(
-            QUERIES["add_to_run"], {**parameters, "details": Jsonb(details)}
-        )
+        online.add_to_run(self._conn, run, details={"finished": True})
 
     def _briefly(self, table: Table, statements: LiteralString) -> None:
-        """Do one step that needs a strong lock; queue for it in short turns."""
-        for left in range(LOCK_ATTEMPTS - 1, -1, -1):
-            try:
-                with self._conn.transaction():
-                    name = {"table": NAMES[table]}
-                    self._conn.execute(QUERIES["name_converted"], name)
-                    self._conn.execute(statements)
-            except (pg.LockNotAvailable, pg.DeadlockDetected):
-                if not left:
-                    raise
-                time.sleep(LOCK_PAUSE_S)
-            else:
-                return
+        """Do one step that needs a strong lock."""
+        online.briefly(
+            self._conn,
+            (QUERIES["name_converted"], {"table": NAMES[table]}),
+            (statements, None),
+        )
 
 
 @contextmanager
 def opened(dsn: str) -> Generator[Conversion]:
-    """Open a database whose schema is current, for one conversion at a time.
-
-    Raises:
-        DatabaseUnavailable: It does not answer, or is being converted.
-        SchemaError: It is to be migrated first, or its tables belong to another role.
-    """
-    with (
-        migrate.connect(dsn) as conn,
-        migrate.connect(dsn) as guard,
-        guard.transaction(),
-        _as_owner(conn),
-    ):
-        if missing := migrate.pending(conn):
-            raise SchemaError(
-                f"the database lacks {', '.join(missing)}: {failures.MIGRATE}"
-            )
-        if not guard.execute(QUERIES["lock_conversion"]).fetchall()[0][0]:
-            raise DatabaseUnavailable("another conversion is running")
+    """Open a database for one conversion; raises what `online.opened` does."""
+    with online.opened(dsn, "convert") as conn:
         yield Conversion(conn)
-
-
-@contextmanager
-def _as_owner(conn: psycopg.Connection[Any]) -> Generator[None]:
-    try:
-        yield
-    except pg.InsufficientPrivilege as exc:
-        raise SchemaError(
-            f"{exc.diag.message_primary}: run `hermes-pgvector convert --admin-dsn "
-            f"DSN` as the owner of the tables, not as {conn.info.user}"
-        ) from exc
-    except pg.DependentObjectsStillExist as exc:
-        raise SchemaError(
-            f"{exc.diag.message_primary}: drop what depends on the old vectors, then "
-            "run this again"
-        ) from exc

@@ -291,7 +291,7 @@ def _version(text: str) -> tuple[int, ...]:
 
 def _seed(conn: psycopg.Connection[Any], model: EmbeddingModel, config: str) -> None:
     """Settle what the database's words and vectors mean, if that is open."""
-    words, active, _ = conn.execute(QUERIES["settings"]).fetchall()[0]
+    words, active, *_ = conn.execute(QUERIES["settings"]).fetchall()[0]
     if words is None:
         conn.execute(
             QUERIES["seed_setting"],

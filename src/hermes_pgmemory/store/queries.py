@@ -34,6 +34,7 @@ _FILES: Final = (
     "ledger",
     "adopt",
     "convert",
+    "reembed",
     "roles",
 )
 

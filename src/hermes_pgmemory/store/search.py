@@ -63,10 +63,11 @@ def search_entries(  # noqa: PLR0913 - all but one by keyword
     scale: Scale,
     half_life_days: float,
     planner: Planner,
+    model: str | None,
 ) -> list[EntryHit]:
     """Return the *limit* best entries, best first."""
     parameters = {
-        **_question(text, scope, facets, limit),
+        **_question(text, scope, facets, limit, model),
         "target": target and target.value,
         # What cannot be UTF-8 is not stored either, so it excludes nothing.
         "exclude": [
@@ -90,7 +91,7 @@ def search_entries(  # noqa: PLR0913 - all but one by keyword
     ]
 
 
-def search_turns(
+def search_turns(  # noqa: PLR0913 - a question has that many sides
     conn: psycopg.Connection[Any],
     *,
     text: str,
@@ -102,10 +103,11 @@ def search_turns(
     scale: Scale,
     half_life_days: float,
     planner: Planner,
+    model: str | None,
 ) -> list[TurnHit]:
     """Return the *limit* best turns, best first."""
     parameters = {
-        **_question(text, scope, facets, limit),
+        **_question(text, scope, facets, limit, model),
         "session_id": session_id,
     }
     rows = _search(conn, Table.TURNS, parameters, vector, planner)
@@ -149,11 +151,14 @@ def _neighbour(row: DictRow, place: str) -> Neighbour | None:
     return Neighbour(role=Role(row[f"role_{place}"]), content=content)
 
 
-def _question(text: str, scope: Scope, facets: Facets, limit: int) -> dict[str, Any]:
+def _question(
+    text: str, scope: Scope, facets: Facets, limit: int, model: str | None
+) -> dict[str, Any]:
     return {
         **asdict(facets),
         # A prompt may hold what PostgreSQL cannot, and therefore has no row of.
         "text": text.encode(errors="replace").decode().replace("\0", " "),
+        "model": model,
         "theme": scope.theme,
         "subject": scope.subject,
         "include_shared": scope.include_shared,

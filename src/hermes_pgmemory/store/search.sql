@@ -41,8 +41,14 @@ visible AS NOT MATERIALIZED (
 -- By meaning, among the vectors of the active model: what a sealed index knows, as well
 -- as it knows, and the tail behind its watermark exactly. Without a watermark all is
 -- tail; whether there is such an index decides about the time only.
+-- A question that another model embedded is compared with none.
 active AS (
-    SELECT value::smallint AS model_id FROM memory_settings WHERE key = 'active_model_id'
+    SELECT id AS model_id
+      FROM memory_models
+     WHERE id = (SELECT value::smallint
+                   FROM memory_settings
+                  WHERE key = 'active_model_id')
+       AND (%(model)s::text IS NULL OR name = %(model)s)
 ),
 sealed AS MATERIALIZED (
     SELECT agent_identity, id, embedding <=> %(vector)b::halfvec AS distance

@@ -6,12 +6,23 @@ SELECT set_config('statement_timeout', %(limit)s, true),
        set_config('idle_in_transaction_session_timeout', %(idle)s, true),
        set_config('client_min_messages', 'warning', true);
 
+-- :name hold_vectors
+-- Keep the columns of vectors in their place until this transaction ends: what is read
+-- next, which model is active, stays true while we write. The lock is the one that
+-- writing takes anyway.
+LOCK TABLE memory_entries, conversations IN ROW EXCLUSIVE MODE;
+
 -- :name settings
 -- What a writer must know: one row.
 SELECT (SELECT value #>> '{}' FROM memory_settings WHERE key = 'text_search_config')
            AS config,
        (SELECT value::smallint FROM memory_settings WHERE key = 'active_model_id')
            AS model_id,
+       (SELECT name
+          FROM memory_models
+         WHERE id = (SELECT value::smallint
+                       FROM memory_settings
+                      WHERE key = 'active_model_id')) AS model,
        to_regtype('halfvec')::oid::bigint AS halfvec_oid;
 
 -- :name lock_positions

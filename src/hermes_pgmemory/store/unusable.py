@@ -26,4 +26,5 @@ class UnusableStore(Store):
 
     def __init__(self, reason: ConfigError) -> None:
         """Refuse because of *reason*; agents journal meanwhile."""
+        self._model = None
         self._database = _Refusal(reason)

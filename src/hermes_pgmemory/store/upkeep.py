@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
@@ -10,7 +10,14 @@ from typing import Any, Final, LiteralString
 
 import psycopg
 
-from hermes_pgmemory.models import AgentKind, Theme, ThemeCount, Vector
+from hermes_pgmemory.models import (
+    CONTEXT_CHARS,
+    AgentKind,
+    Theme,
+    ThemeCount,
+    Vector,
+    in_context,
+)
 from hermes_pgmemory.store.queries import QUERIES
 from hermes_pgmemory.store.vectors import read_stamp
 
@@ -29,6 +36,13 @@ class Unembedded:
     id: int
     theme: Theme
     content: str
+    context: str = ""
+    """The end of what was said before it, as `models.in_context` takes it."""
+
+    @property
+    def text(self) -> str:
+        """What is to be embedded."""
+        return in_context(self.content, self.context)
 
 
 _UNEMBEDDED: Final[dict[Table, LiteralString]] = {
@@ -72,11 +86,20 @@ def unembedded(
     theme: str | None,
 ) -> list[Unembedded]:
     """Return up to *limit* rows without vectors whose id exceeds *after*, by id."""
-    parameters = {"limit": limit, "after": after, "theme": theme}
-    rows = conn.execute(_UNEMBEDDED[table], parameters)
+    parameters = {
+        "limit": limit,
+        "after": after,
+        "theme": theme,
+        "context_chars": CONTEXT_CHARS,
+    }
+    return read_waiting(conn.execute(_UNEMBEDDED[table], parameters))
+
+
+def read_waiting(rows: Iterable[tuple[Any, ...]]) -> list[Unembedded]:
+    """Read rows of id, theme, content and context."""
     return [
-        Unembedded(id=row, theme=Theme(theme), content=content)
-        for row, theme, content in rows
+        Unembedded(id=row, theme=Theme(theme), content=content, context=context)
+        for row, theme, content, context in rows
     ]
 
 
@@ -84,9 +107,11 @@ def set_vectors(
     conn: psycopg.Connection[Any],
     table: Table,
     vectors: Sequence[tuple[Unembedded, Vector]],
+    *,
+    model: str | None = None,
 ) -> int:
-    """Give rows their vectors; return how many still wanted one."""
-    stamp = read_stamp(conn)
+    """Give rows their vectors, made by *model*; return how many still wanted one."""
+    stamp = read_stamp(conn, vectors_of=model)
     if stamp.model_id is None or not vectors:
         return 0
     rows = [row for row, _ in vectors]

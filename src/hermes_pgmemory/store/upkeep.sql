@@ -25,9 +25,21 @@ SELECT agent_identity,
   FULL JOIN turns USING (agent_identity)
  ORDER BY agent_identity;
 
+-- :fragment before
+-- The end of what was said before `turn` in its session, on behalf of the same contact:
+-- what the ledger remembered when it was written.
+(SELECT right(earlier.content, %(context_chars)s)
+   FROM conversations AS earlier
+  WHERE earlier.agent_identity = turn.agent_identity
+    AND earlier.session_id = turn.session_id
+    AND earlier.subject IS NOT DISTINCT FROM turn.subject
+    AND (earlier.ts, earlier.id) < (turn.ts, turn.id)
+  ORDER BY earlier.ts DESC, earlier.id DESC
+  LIMIT 1)
+
 -- :name unembedded_entries
 -- Entries that wait for a vector, oldest first.
-SELECT id, agent_identity, content
+SELECT id, agent_identity, content, ''
   FROM memory_entries
  WHERE embedding IS NULL
    AND retired_at IS NULL
@@ -37,9 +49,9 @@ SELECT id, agent_identity, content
  LIMIT %(limit)s;
 
 -- :name unembedded_turns
--- Turns that wait for a vector, oldest first.
-SELECT id, agent_identity, content
-  FROM conversations
+-- Turns that wait for a vector, oldest first, and what each was said in answer to.
+SELECT id, agent_identity, content, coalesce({before}, '')
+  FROM conversations AS turn
  WHERE embedding IS NULL
    AND embed
    AND id > %(after)s

@@ -16,7 +16,7 @@ from psycopg.abc import AdaptContext
 from psycopg.adapt import AdaptersMap, Dumper
 from psycopg.pq import Format
 
-from hermes_pgmemory.errors import SchemaError
+from hermes_pgmemory.errors import ModelMismatch, SchemaError
 from hermes_pgmemory.models import Vector
 from hermes_pgmemory.store.failures import MIGRATE
 from hermes_pgmemory.store.queries import QUERIES
@@ -30,6 +30,8 @@ class Stamp:
     """Text search configuration of the tsv columns."""
     model_id: int | None
     """The active model; without one, rows are stored without vectors."""
+    model: str | None
+    """Its name."""
     halfvec_oid: int
     """PostgreSQL's number for the type in this database; arrays must name it."""
 
@@ -53,10 +55,9 @@ class Stamp:
             OverflowError: A component is beyond a 16-bit float's 65,504.
         """
         usable = vectors if self.model_id is not None else [None] * len(vectors)
-        items = tuple(half(vector) for vector in usable)
         return {
             "config": self.config,
-            "embeddings": HalfVectors(self.halfvec_oid, items),
+            "embeddings": many(self.halfvec_oid, usable),
             "model_id": self.model_id,
         }
 
@@ -83,16 +84,29 @@ class HalfVectorsDumper(Dumper):
         return b"".join(parts)
 
 
-def read_stamp(conn: psycopg.Connection[Any]) -> Stamp:
+def read_stamp(
+    conn: psycopg.Connection[Any], *, vectors_of: str | None = None
+) -> Stamp:
     """Ask what the rows of this transaction are marked with.
 
+    Args:
+        conn: In a transaction.
+        vectors_of: The model whose vectors are about to be written; it stays the active
+            one until the transaction ends. None writes none, or does not know.
+
     Raises:
+        ModelMismatch: Another model is active, since `reembed` has moved the database.
         SchemaError: The database was never told its text search configuration.
     """
+    if vectors_of is not None:
+        conn.execute(QUERIES["hold_vectors"])
     row = conn.execute(QUERIES["settings"]).fetchone()
     if row is None or row[0] is None:
         raise SchemaError(f"memory_settings has no text_search_config: {MIGRATE}")
-    return Stamp(config=row[0], model_id=row[1], halfvec_oid=row[2])
+    stamp = Stamp(config=row[0], model_id=row[1], model=row[2], halfvec_oid=row[3])
+    if vectors_of is not None and stamp.model not in {None, vectors_of}:
+        raise ModelMismatch(database=stamp.model or "", configured=vectors_of)
+    return stamp
 
 
 def half(vector: Vector | None) -> HalfVector | None:
@@ -107,13 +121,27 @@ def like(vector: Vector | None, kind: str) -> HalfVector | FullVector | None:
     return half(vector)
 
 
+def many(halfvec_oid: int, vectors: Sequence[Vector | None]) -> HalfVectors:
+    """Make *vectors* ready to be sent in one array.
+
+    Raises:
+        OverflowError: A component is beyond a 16-bit float's 65,504.
+    """
+    return HalfVectors(halfvec_oid, tuple(half(vector) for vector in vectors))
+
+
 def adapters() -> AdaptContext:
     """Teach psycopg halfvec without asking each server for the type's number.
 
     The statements name the type, so a new connection needs no query of its own.
     """
     known = AdaptersMap(psycopg.adapters)
+    teach(known)
+    return known
+
+
+def teach(known: AdaptersMap) -> None:
+    """Teach one connection, or all that are made with *known*."""
     known.register_dumper(HalfVector, HalfVectorBinaryDumper)
     known.register_dumper(FullVector, VectorBinaryDumper)
     known.register_dumper(HalfVectors, HalfVectorsDumper)
-    return known

@@ -65,6 +65,8 @@ def apply(
     conn: psycopg.Connection[Any],
     batch: Sequence[Accepted],
     vectors: Mapping[int, Vector],
+    *,
+    model: str | None = None,
 ) -> int:
     """Apply what of *batch* was not applied before; return how many writes that was.
 
@@ -72,8 +74,9 @@ def apply(
         conn: In a transaction, which the caller ends.
         batch: In the order of acceptance; positions ascend within an epoch.
         vectors: Index in *batch* to the embedding of that write's content.
+        model: Whose vectors these are; None does not know.
     """
-    stamp = read_stamp(conn)
+    stamp = read_stamp(conn, vectors_of=model if vectors else None)
     known = _lock(conn, batch)
     reached = dict(known)
     kinds = _Kinds()

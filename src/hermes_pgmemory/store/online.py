@@ -1,0 +1,116 @@
+"""What commands share that change the tables beside living agents.
+
+They need the tables' owner, and a connection that is not in a pool: some steps are no
+transaction. Every step may be cut off, and done again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final, LiteralString
+
+import psycopg
+from psycopg import errors as pg
+from psycopg.types.json import Jsonb
+
+from hermes_pgmemory.errors import DatabaseUnavailable, SchemaError
+from hermes_pgmemory.store import failures, migrate
+from hermes_pgmemory.store.queries import QUERIES
+from hermes_pgmemory.store.upkeep import Table
+
+LOCK_ATTEMPTS: Final = 30
+LOCK_PAUSE_S: Final = 0.5
+"""Between attempts, for the writers that queued behind the last one."""
+
+NAMES: Final = {Table.ENTRIES: "memory_entries", Table.TURNS: "conversations"}
+
+Step = tuple[LiteralString, Mapping[str, Any] | None]
+"""A statement and its parameters."""
+
+
+@contextmanager
+def opened(dsn: str, command: str) -> Generator[psycopg.Connection[Any]]:
+    """Open a database whose schema is current, in autocommit, for one at a time.
+
+    Args:
+        dsn: Of the tables' owner.
+        command: Who asks, for messages.
+
+    Raises:
+        DatabaseUnavailable: It does not answer, or another such command is running.
+        SchemaError: It is to be migrated first, or its tables belong to another role.
+    """
+    with (
+        migrate.connect(dsn) as conn,
+        migrate.connect(dsn) as guard,
+        guard.transaction(),
+        _as_owner(conn, command),
+    ):
+        if missing := migrate.pending(conn):
+            raise SchemaError(
+                f"the database lacks {', '.join(missing)}: {failures.MIGRATE}"
+            )
+        if not guard.execute(QUERIES["lock_conversion"]).fetchall()[0][0]:
+            raise DatabaseUnavailable("another conversion or reembed is running")
+        yield conn
+
+
+def briefly(conn: psycopg.Connection[Any], *steps: Step) -> None:
+    """Do in one transaction what needs a strong lock; queue for it in short turns."""
+    for left in range(LOCK_ATTEMPTS - 1, -1, -1):
+        try:
+            with conn.transaction():
+                for statement, parameters in steps:
+                    conn.execute(statement, parameters)
+        except (pg.LockNotAvailable, pg.DeadlockDetected):
+            if not left:
+                raise
+            time.sleep(LOCK_PAUSE_S)
+        else:
+            return
+
+
+def open_run(conn: psycopg.Connection[Any], operation: str, table: Table) -> int:
+    """Start a line of the log and return its id."""
+    parameters = {
+        "operation": operation,
+        "table": NAMES[table],
+        "pattern": None,
+        "details": Jsonb({}),
+    }
+    return conn.execute(QUERIES["open_run"], parameters).fetchall()[0][0]
+
+
+def add_to_run(
+    conn: psycopg.Connection[Any],
+    run: int,
+    *,
+    affected: int = 0,
+    details: Mapping[str, Any] | None = None,
+) -> None:
+    """Add rows to a line of the log, and what else is to be told."""
+    parameters = {
+        "run": run,
+        "affected": affected,
+        "dropped": 0,
+        "details": Jsonb(dict(details or {})),
+    }
+    conn.execute(QUERIES["add_to_run"], parameters)
+
+
+@contextmanager
+def _as_owner(conn: psycopg.Connection[Any], command: str) -> Generator[None]:
+    try:
+        yield
+    except pg.InsufficientPrivilege as exc:
+        raise SchemaError(
+            f"{exc.diag.message_primary}: run `hermes-pgvector {command} --admin-dsn "
+            f"DSN` as the owner of the tables, not as {conn.info.user}"
+        ) from exc
+    except pg.DependentObjectsStillExist as exc:
+        raise SchemaError(
+            f"{exc.diag.message_primary}: drop what depends on the old vectors, then "
+            "run this again"
+        ) from exc
