@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import math
+import struct
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -155,6 +158,8 @@ class Endpoint(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.dimension = 3
+        self.models: dict[str, int] = {}
+        """Models whose vectors differ by text, and how long these are."""
         self.asked: list[list[str]] = []
         self.answers_left: int | None = None
         """How many requests it answers before it fails; None is all."""
@@ -170,7 +175,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        texts = json.loads(body)["input"]
+        asked = json.loads(body)
+        texts, model = asked["input"], asked["model"]
         texts = [texts] if isinstance(texts, str) else texts
         self.server.asked.append(texts)
         left = self.server.answers_left
@@ -180,9 +186,16 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.answers_left = left - 1
         if any(POISON in text for text in texts):
             return self._answer(400, {"error": {"message": "cannot tokenise"}})
-        vector = [1.0] + [0.5] * (self.server.dimension - 1)
-        data = [{"index": i, "embedding": vector} for i in range(len(texts))]
+        data = [
+            {"index": i, "embedding": self._vector(model, text)}
+            for i, text in enumerate(texts)
+        ]
         return self._answer(200, {"data": data})
+
+    def _vector(self, model: str, text: str) -> list[float]:
+        if dimension := self.server.models.get(model):
+            return vector_of(model, text, dimension)
+        return [1.0] + [0.5] * (self.server.dimension - 1)
 
     def _answer(self, status: int, payload: Any) -> None:
         body = json.dumps(payload).encode()
@@ -194,6 +207,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *args: Any) -> None:
         """Say nothing."""
+
+
+def vector_of(model: str, text: str, dimension: int) -> list[float]:
+    """Return what *model* makes of *text*: unit vectors that nothing else has."""
+    seed = hashlib.blake2b(f"{model} {text}".encode(), digest_size=2 * dimension)
+    parts = struct.unpack(f"<{dimension}h", seed.digest())
+    length = math.sqrt(sum(part * part for part in parts))
+    return [part / length for part in parts]
 
 
 def days_ago(days: float) -> datetime:

@@ -32,7 +32,8 @@ def test_every_statement_is_one_statement():
         *("create_ledger", "grant_to_runtime_role"),
         *("lock_original", "set_aside", "strip_original", "seal_original"),
         *("continue_ids", "begin_conversion", "guard_conversion", "prove_conversion"),
-        "finish_conversion",
+        *("finish_conversion", "begin_reembed", "switch_reembed"),
+        *("abort_reembed", "drop_old_vectors"),
     }
     for name, statement in QUERIES.items():
         assert statement.endswith(";"), name

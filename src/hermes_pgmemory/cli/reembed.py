@@ -1,9 +1,9 @@
 """Move the database to another embedding model, or another length of vectors.
 
 Without --execute nothing is changed: it counts the rows, tries the model on some of
-them and says how long it will take. With it, every row is embedded anew, batch by batch,
-beside living agents, who recall by the old vectors until all new ones are there. Then
-both change places with the active model, in one short transaction. Agents that are
+them and says how long it will take. With it, every row is embedded anew, batch by
+batch, beside living agents, who recall by the old vectors until all new ones are there.
+Then both change places with the active model, in one short transaction. Agents that are
 configured for the new model notice within a minute, without a restart; the others go on
 without vectors and say so, until plugins.pgvector.embed_model names it. What they write
 meanwhile gets new vectors, too.

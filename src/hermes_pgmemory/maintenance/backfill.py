@@ -161,7 +161,7 @@ class Backfill:
     def _do(
         self, table: Table, tally: Tally, rows: Sequence[Unembedded], line: int
     ) -> None:
-        answers = self._embed([row.text for row in rows])
+        answers = self._embed_rows(rows)
         vectors: list[tuple[Unembedded, Vector]] = []
         for row, answer in zip(rows, answers, strict=True):
             if isinstance(answer, UnembeddableText):
@@ -175,6 +175,22 @@ class Backfill:
     def _refuse(self, tally: Tally, why: PgMemoryError) -> None:
         tally.refused += 1
         self.outcome.reason = self.outcome.reason or str(why)
+
+    def _embed_rows(
+        self, rows: Sequence[Unembedded]
+    ) -> Sequence[Vector | UnembeddableText]:
+        """Embed each row in its context; alone, if the two together are refused."""
+        answers = list(self._embed([row.text for row in rows]))
+        again = [
+            place
+            for place, answer in enumerate(answers)
+            if isinstance(answer, UnembeddableText) and rows[place].context
+        ]
+        if again:
+            alone = self._embed([rows[place].content for place in again])
+            for place, answer in zip(again, alone, strict=True):
+                answers[place] = answer
+        return answers
 
     def _embed(self, texts: Sequence[str]) -> Sequence[Vector | UnembeddableText]:
         pause_s = self._patience.pause_s

@@ -77,7 +77,7 @@ class Move:
         row = self._conn.execute(QUERIES["reembed_state"]).fetchall()[0]
         if row[2]:
             raise SchemaError(
-                "a conversion was cut off: run `hermes-pgvector convert --execute` first"
+                "a conversion was cut off: finish `hermes-pgvector convert` first"
             )
         models = {
             key: EmbeddingModel(

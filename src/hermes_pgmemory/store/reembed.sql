@@ -207,7 +207,7 @@ BEGIN
         EXECUTE format('COMMENT ON COLUMN %I.model_id IS %L', target,
                        'memory_models.id; vectors of different models are never compared');
         EXECUTE format('COMMENT ON COLUMN %I.embedding_old IS %L', target,
-                       '`hermes-pgvector reembed --drop-old` drops it');
+                       'Of the model before; `hermes-pgvector reembed` can drop it');
         EXECUTE format('CREATE TRIGGER memory_reembed_old BEFORE UPDATE OF content ON %I'
                        ' FOR EACH ROW WHEN (OLD.content IS DISTINCT FROM NEW.content)'
                        ' EXECUTE FUNCTION memory_reembed_old()', target);
