@@ -26,7 +26,7 @@ from hermes_pgmemory.errors import (
     UnstorableWrite,
 )
 from hermes_pgmemory.journal import Record
-from hermes_pgmemory.metrics import WRITES
+from hermes_pgmemory.metrics import EMBED_TEXTS, WRITES
 from hermes_pgmemory.models import (
     Accepted,
     AddEntry,
@@ -38,8 +38,11 @@ from hermes_pgmemory.models import (
 )
 
 EMBED_TIMEOUT_S: Final = 20.0
+LOOK_UP_TIMEOUT_S: Final = 5.0
 PATIENCE_S: Final = 2.0
 """Seconds one failed attempt and the pause after it may take for a retry."""
+
+_KNOWN: Final = EMBED_TEXTS.labels(source="database")
 
 log = logging.getLogger("hermes_pgmemory")
 
@@ -55,6 +58,12 @@ class Sink(Protocol):
         timeout_s: float = ...,
     ) -> int:
         """Write *batch* in one transaction, each write once."""
+        ...
+
+    def known_vectors(
+        self, writes: Sequence[Write], *, timeout_s: float
+    ) -> Mapping[int, Vector]:
+        """Return vectors, by index, of texts that are stored already."""
         ...
 
 
@@ -182,17 +191,31 @@ class Batcher:
         if not self._policy.embed_on_write:
             return {}
         places = [i for i, write in enumerate(writes) if _wants_vector(write)]
-        texts = [_content(writes[i]) for i in places]
-        if not texts:
+        if not places or not self.may_embed():
             return {}
-        answers = self.embed(texts)
-        if answers is None:
-            return {}
-        return {
-            place: answer
-            for place, answer in zip(places, answers, strict=True)
-            if not isinstance(answer, PgMemoryError)
-        }
+        vectors = self._known(writes, places)
+        places = [place for place in places if place not in vectors]
+        answers = self.embed([_content(writes[i]) for i in places]) if places else ()
+        if answers is not None:
+            vectors |= {
+                place: answer
+                for place, answer in zip(places, answers, strict=True)
+                if not isinstance(answer, PgMemoryError)
+            }
+        return vectors
+
+    def _known(
+        self, writes: Sequence[Write], places: Sequence[int]
+    ) -> dict[int, Vector]:
+        """Take what an earlier row has: a text told again costs no request.
+
+        An outage of the database is met here, too, before anything is embedded.
+        """
+        found = self._store.known_vectors(
+            [writes[place] for place in places], timeout_s=LOOK_UP_TIMEOUT_S
+        )
+        _KNOWN.inc(len(found))
+        return {places[index]: vector for index, vector in found.items()}
 
     def embed(self, texts: Sequence[str]) -> Sequence[Vector | PgMemoryError] | None:
         """Embed *texts*; None when that is not possible now.

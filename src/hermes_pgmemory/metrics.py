@@ -31,6 +31,12 @@ EMBED_REQUESTS: Final = Counter(
     ["outcome"],  # ok | unavailable | rejected
     registry=REGISTRY,
 )
+EMBED_TEXTS: Final = Counter(
+    "pgmemory_embed_texts_total",
+    "Texts that wanted a vector, by where it came from; all but model are saved.",
+    ["source"],  # model | batch (its twin in one request) | database (a known text)
+    registry=REGISTRY,
+)
 JOURNAL_WRITES: Final = Gauge(
     "pgmemory_journal_writes", "Accepted writes not yet stored.", registry=REGISTRY
 )

@@ -15,10 +15,15 @@ from hermes_pgmemory.errors import (
     EmbedderUnavailable,
     UnembeddableText,
 )
+from hermes_pgmemory.metrics import EMBED_TEXTS
 from hermes_pgmemory.models import EmbeddingModel, Vector
 
 QUERY_CHARS: Final = 2000
 """Longest query embedded whole; of a longer one both ends are kept."""
+
+
+_EMBEDDED: Final = EMBED_TEXTS.labels(source="model")
+_TWINS: Final = EMBED_TEXTS.labels(source="batch")
 
 
 class Endpoint(Protocol):
@@ -104,13 +109,20 @@ class EndpointEmbedder:
         outcomes: list[Vector | UnembeddableText] = [
             UnembeddableText("the text is blank") for _ in texts
         ]
-        places = [place for place, text in enumerate(texts) if text.strip()]
+        # Each text once, whoever says it how often.
+        places: dict[str, list[int]] = {}
+        for place, text in enumerate(texts):
+            if text.strip():
+                places.setdefault(prefix + clean(text), []).append(place)
         batch = DocumentBatch(
             lambda part: self._ask(part, timeout_s), self._limit, canary=prefix + CANARY
         )
-        embedded = batch.embed([prefix + clean(texts[place]) for place in places])
-        for place, outcome in zip(places, embedded, strict=True):
-            outcomes[place] = outcome
+        embedded = batch.embed(list(places))
+        for same, outcome in zip(places.values(), embedded, strict=True):
+            for place in same:
+                outcomes[place] = outcome
+        _EMBEDDED.inc(len(places))
+        _TWINS.inc(sum(map(len, places.values())) - len(places))
         return outcomes
 
     def close(self) -> None:

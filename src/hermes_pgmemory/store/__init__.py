@@ -29,10 +29,19 @@ from hermes_pgmemory.models import (
     ThemeCount,
     TurnHit,
     Vector,
+    Write,
 )
 from hermes_pgmemory.ranking import COSINE, Scale
 from hermes_pgmemory.store import dsn as dsns
-from hermes_pgmemory.store import failures, files, migrate, search, upkeep, writes
+from hermes_pgmemory.store import (
+    failures,
+    files,
+    known,
+    migrate,
+    search,
+    upkeep,
+)
+from hermes_pgmemory.store import writes as applying
 from hermes_pgmemory.store.connection import IDLE_S, BoundedConnection, Database
 from hermes_pgmemory.store.facts import DatabaseFacts, read_facts
 from hermes_pgmemory.store.maintenance import Maintenance
@@ -137,7 +146,17 @@ class Store:
         timeout_s: float,
     ) -> int:
         with self._database.transaction(timeout_s) as conn:
-            return writes.apply(conn, batch, vectors, model=self._model)
+            return applying.apply(conn, batch, vectors, model=self._model)
+
+    def known_vectors(
+        self, writes: Sequence[Write], *, timeout_s: float
+    ) -> dict[int, Vector]:
+        """Return vectors of the active model for texts that are stored already.
+
+        By index in *writes*. Only rows of the same theme and contact are looked at.
+        """
+        with self._database.transaction(timeout_s) as conn:
+            return known.vectors(conn, writes, model=self._model)
 
     def search_entries(
         self,

@@ -24,6 +24,7 @@ _FILES: Final = (
     "entries",
     "files",
     "turns",
+    "known",
     "agents",
     "search",
     "standby",

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from hashlib import sha256
 from typing import Any, Final, LiteralString
 
 import psycopg
@@ -17,7 +16,7 @@ from hermes_pgmemory.errors import SchemaError
 from hermes_pgmemory.models import CONTEXT_CHARS, EmbeddingModel, Vector
 from hermes_pgmemory.store import failures, online, vectors
 from hermes_pgmemory.store.queries import QUERIES
-from hermes_pgmemory.store.upkeep import Table, Unembedded, read_waiting
+from hermes_pgmemory.store.upkeep import Table, Unembedded, hashes, read_waiting
 
 Queries = Mapping[Table, LiteralString]
 
@@ -164,7 +163,7 @@ class Move:
             parameters = {
                 "themes": [row.theme for row in rows],
                 "ids": [row.id for row in rows],
-                "content_hashes": [sha256(r.content.encode()).digest() for r in rows],
+                **hashes(rows),
                 "embeddings": vectors.many(
                     self._halfvec_oid, [vector for _, vector in given]
                 ),

@@ -88,9 +88,11 @@ SELECT count(*) FROM done;
 WITH done AS (
     UPDATE conversations AS known
        SET embedding_next = given.embedding,
-           model_id_next = {next_model}
-      FROM unnest(%(themes)s::text[], %(ids)s::bigint[], %(embeddings)b::halfvec[])
-               AS given (theme, id, embedding)
+           model_id_next = {next_model},
+           text_hash = given.text_hash
+      FROM unnest(%(themes)s::text[], %(ids)s::bigint[], %(embeddings)b::halfvec[],
+                  %(text_hashes)s::bytea[])
+               AS given (theme, id, embedding, text_hash)
      WHERE known.agent_identity = given.theme
        AND known.id = given.id
        AND known.embedding_next IS NULL

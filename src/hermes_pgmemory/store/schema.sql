@@ -128,6 +128,7 @@ CREATE TABLE conversations (
     subject           text,
     metadata          jsonb NOT NULL DEFAULT '{}',
     tsv               tsvector NOT NULL,
+    text_hash         bytea,
     PRIMARY KEY (agent_identity, id),
     CONSTRAINT conversations_unique UNIQUE (agent_identity, session_id, turn_key),
     CONSTRAINT conversations_vector_has_model
@@ -154,6 +155,8 @@ COMMENT ON COLUMN conversations.subject IS
     'Keyed hash of the contact whose private row this is; NULL belongs to nobody';
 COMMENT ON COLUMN conversations.tsv IS
     'Lexemes of the first 100,000 characters, by memory_settings.text_search_config';
+COMMENT ON COLUMN conversations.text_hash IS
+    'First half of the sha256 of what is embedded, the turn in its context';
 
 CREATE INDEX ix_conversations_agent_ts
     ON conversations (agent_identity, ts);
@@ -163,6 +166,8 @@ CREATE INDEX ix_conversations_tsv
     ON conversations USING gin (tsv);
 CREATE INDEX ix_conversations_unembedded
     ON conversations (id) WHERE embedding IS NULL AND embed;
+CREATE INDEX ix_conversations_text_hash
+    ON conversations (agent_identity, text_hash) WHERE text_hash IS NOT NULL;
 
 CREATE TABLE memory_agents (
     agent_identity text PRIMARY KEY CHECK (agent_identity <> ''),

@@ -61,8 +61,10 @@ class _Behind(Exception):
 class _Standby(Store):
     """A store whose searches end in `_Behind` where it has not come to `mark`."""
 
-    def __init__(self, dsn: str, mark: Callable[[], Mark]) -> None:
-        super().__init__(dsn, key=KEY)
+    def __init__(
+        self, dsn: str, mark: Callable[[], Mark], *, model: str | None
+    ) -> None:
+        super().__init__(dsn, key=KEY, model=model)
         self._mark = mark
 
     @contextmanager
@@ -83,22 +85,23 @@ class _Standby(Store):
 class ReplicatedStore(Store):
     """A primary, and a standby that is searched first."""
 
-    def __init__(self, dsn: str, dsn_read: str) -> None:
+    def __init__(self, dsn: str, dsn_read: str, *, model: str | None = None) -> None:
         """Prepare; nothing connects yet.
 
         Args:
             dsn: The primary, or all servers with `target_session_attrs=read-write`.
             dsn_read: The standby, in either of libpq's forms.
+            model: See `Store`.
 
         Raises:
             ConfigError: libpq cannot parse one of them.
         """
-        super().__init__(dsn)
+        super().__init__(dsn, model=model)
         self._mark = Mark()
         self._written_at = float("-inf")
         self._mutex = threading.Lock()
         self._mark_breaker = CircuitBreaker()
-        self._standby = _Standby(dsn_read, lambda: self._mark)
+        self._standby = _Standby(dsn_read, lambda: self._mark, model=model)
         self._breaker = CircuitBreaker()
         self._failing = False
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 
-from hermes_pgmemory.models import AddTurn, Vector
+from hermes_pgmemory.models import AddTurn, Vector, in_context
 from hermes_pgmemory.store.queries import QUERIES
 from hermes_pgmemory.store.vectors import Stamp
 
@@ -35,6 +35,10 @@ def write(
         "embeds": [turn.embed for turn in said],
         "subjects": [turn.subject for turn in said],
         "metadatas": [json.dumps(dict(turn.metadata)) for turn in said],
+        "text_hashes": [
+            text_hash(in_context(turn.content, turn.context)) if turn.embed else None
+            for turn in said
+        ],
     }
     conn.execute(QUERIES["add_turns"], {**columns, **stamp.on_all(wanted)})
 
@@ -43,3 +47,8 @@ def turn_key(turn: AddTurn) -> bytes:
     """Identify a turn within its session, the same in every process and release."""
     said = [turn.role.value, turn.content, turn.subject, turn.ordinal]
     return hashlib.sha256(json.dumps(said, ensure_ascii=False).encode()).digest()
+
+
+def text_hash(text: str) -> bytes:
+    """Identify what is embedded."""
+    return hashlib.sha256(text.encode(errors="replace")).digest()[:16]

@@ -3,17 +3,17 @@
 -- turn that is already there is left alone.
 INSERT INTO conversations
        (agent_identity, session_id, parent_session_id, role, content, ts, turn_key,
-        embed, embedding, model_id, subject, metadata, tsv)
+        embed, embedding, model_id, subject, metadata, tsv, text_hash)
 SELECT theme, session_id, parent_session_id, role, content, at, turn_key,
        embed, embedding, CASE WHEN embedding IS NOT NULL THEN %(model_id)s::smallint END,
-       subject, metadata, {lexemes}
+       subject, metadata, {lexemes}, text_hash
   FROM unnest(
            %(themes)s::text[], %(session_ids)s::text[], %(parent_session_ids)s::text[],
            %(roles)s::text[], %(contents)s::text[], %(ats)s::timestamptz[],
            %(turn_keys)s::bytea[], %(embeds)s::boolean[], %(embeddings)b::halfvec[],
-           %(subjects)s::text[], %(metadatas)s::jsonb[])
+           %(subjects)s::text[], %(metadatas)s::jsonb[], %(text_hashes)s::bytea[])
        WITH ORDINALITY AS said
            (theme, session_id, parent_session_id, role, content, at,
-            turn_key, embed, embedding, subject, metadata, place)
+            turn_key, embed, embedding, subject, metadata, text_hash, place)
  ORDER BY place
     ON CONFLICT (agent_identity, session_id, turn_key) DO NOTHING;

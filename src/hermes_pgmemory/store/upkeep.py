@@ -19,6 +19,7 @@ from hermes_pgmemory.models import (
     in_context,
 )
 from hermes_pgmemory.store.queries import QUERIES
+from hermes_pgmemory.store.turns import text_hash
 from hermes_pgmemory.store.vectors import read_stamp
 
 
@@ -103,6 +104,14 @@ def read_waiting(rows: Iterable[tuple[Any, ...]]) -> list[Unembedded]:
     ]
 
 
+def hashes(rows: Sequence[Unembedded]) -> dict[str, list[bytes]]:
+    """Return the hashes of their contents, and of what was embedded."""
+    return {
+        "content_hashes": [sha256(row.content.encode()).digest() for row in rows],
+        "text_hashes": [text_hash(row.text) for row in rows],
+    }
+
+
 def set_vectors(
     conn: psycopg.Connection[Any],
     table: Table,
@@ -118,7 +127,7 @@ def set_vectors(
     parameters = {
         "themes": [row.theme for row in rows],
         "ids": [row.id for row in rows],
-        "content_hashes": [sha256(row.content.encode()).digest() for row in rows],
+        **hashes(rows),
         **stamp.on_all([vector for _, vector in vectors]),
     }
     return conn.execute(_SET_VECTORS[table], parameters).fetchall()[0][0]

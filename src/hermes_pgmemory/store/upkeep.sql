@@ -83,9 +83,11 @@ SELECT count(*) FROM done;
 WITH done AS (
     UPDATE conversations AS known
        SET embedding = given.embedding,
-           model_id = %(model_id)s::smallint
-      FROM unnest(%(themes)s::text[], %(ids)s::bigint[], %(embeddings)b::halfvec[])
-               AS given (theme, id, embedding)
+           model_id = %(model_id)s::smallint,
+           text_hash = given.text_hash
+      FROM unnest(%(themes)s::text[], %(ids)s::bigint[], %(embeddings)b::halfvec[],
+                  %(text_hashes)s::bytea[])
+               AS given (theme, id, embedding, text_hash)
      WHERE known.agent_identity = given.theme
        AND known.id = given.id
        AND known.embedding IS NULL
