@@ -58,9 +58,7 @@ def test_vectors_of_another_model_are_not_known(memory, dsn):
 
 
 def test_what_is_embedded_later_is_known_by_what_was_embedded(memory, known):
-    memory.apply(
-        memory.turn("question"), memory.turn("answer", ordinal=1, role="assistant")
-    )
+    memory.apply(memory.turn("question"), memory.turn("answer"))
     rows = memory.store.unembedded("turns", limit=2, timeout_s=5)
     assert [row.text for row in rows] == ["question", "question\nanswer"]
     vectors = [(row, [1, 0, 0]) for row in rows]

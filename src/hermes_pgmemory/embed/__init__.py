@@ -41,6 +41,11 @@ class Embedder(Protocol):
         """The model's name as configured."""
         ...
 
+    @property
+    def batch(self) -> int:
+        """How many texts one request may hold, as far as is known by now."""
+        ...
+
     def probe(self, *, timeout_s: float) -> EmbeddingModel:
         """Learn the model's dimension by asking once; later calls cost nothing.
 

@@ -71,6 +71,11 @@ class EndpointEmbedder:
         """The model's name as configured."""
         return self._name
 
+    @property
+    def batch(self) -> int:
+        """See `Embedder.batch`."""
+        return self._limit.size
+
     def probe(self, *, timeout_s: float) -> EmbeddingModel:
         """See `Embedder.probe`. After a DimensionMismatch it asks anew."""
         dimension = self._dimension

@@ -21,6 +21,11 @@ class UnusableEmbedder:
         """The model's name as configured."""
         return self._name
 
+    @property
+    def batch(self) -> int:
+        """See `Embedder.batch`."""
+        return 1
+
     def probe(self, *, timeout_s: float) -> EmbeddingModel:  # noqa: ARG002
         """Refuse."""
         raise EmbedderUnavailable(self._reason)

@@ -37,6 +37,7 @@ _FILES: Final = (
     "convert",
     "reembed",
     "roles",
+    "probe",
 )
 
 

@@ -85,6 +85,11 @@ def explain(error: SchemaError, dsn: str) -> SchemaError:
     )
 
 
+def lacking(conn: psycopg.Connection[Any], role: str) -> str:
+    """Phrase which privileges *role* lacks; "" is none."""
+    return _told(_lacking(conn, role))
+
+
 def _lacking(conn: psycopg.Connection[Any], role: str) -> list[tuple[str, str]]:
     return conn.execute(QUERIES["lacking"], {"role": role}).fetchall()
 
