@@ -38,7 +38,7 @@ from hermes_pgmemory.models import (
 )
 
 EMBED_TIMEOUT_S: Final = 20.0
-LOOK_UP_TIMEOUT_S: Final = 5.0
+LOOK_UP_TIMEOUT_S: Final = 10.0
 PATIENCE_S: Final = 2.0
 """Seconds one failed attempt and the pause after it may take for a retry."""
 

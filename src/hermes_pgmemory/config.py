@@ -67,7 +67,7 @@ class Settings(BaseModel):
     """Embedding endpoint, OpenAI-compatible or Ollama; empty uses a local model."""
 
     embed_model: str = ""
-    """Model to ask the endpoint for; empty means nomic-embed-text."""
+    """Model to ask for, nomic-embed-text if empty; `fastembed:NAME` runs one here."""
 
     embed_protocol: Literal["auto", "openai", "ollama"] = "auto"
     """Dialect of the endpoint."""

@@ -16,6 +16,9 @@ from hermes_pgmemory.ranking import COSINE, Scale
 LOCAL_MODEL: Final = "multilingual-e5-small-q4"
 """The model that serves when no endpoint is configured."""
 
+HUB_PREFIX: Final = "fastembed:"
+"""Before the name of a model of a hub that this host is to run itself."""
+
 DEFAULT_ENDPOINT_MODEL: Final = "nomic-embed-text"
 """What an endpoint is asked for when no model is configured."""
 
@@ -104,3 +107,12 @@ def profile_for(
     if document_prefix is not None:
         profile = replace(profile, document_prefix=document_prefix)
     return profile
+
+
+def hub_name(configured: str) -> str:
+    """Return the name that a database knows a model of a hub by: without a folder.
+
+    Args:
+        configured: `fastembed:NAME`, or `fastembed:NAME@FOLDER` with its files.
+    """
+    return configured.partition("@")[0]

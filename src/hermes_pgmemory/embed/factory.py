@@ -12,7 +12,9 @@ from hermes_pgmemory.embed.remote import RemoteEndpoint
 from hermes_pgmemory.embed.urls import parse_url
 from hermes_pgmemory.embedding_models import (
     DEFAULT_ENDPOINT_MODEL,
+    HUB_PREFIX,
     LOCAL_MODEL,
+    hub_name,
     profile_for,
 )
 from hermes_pgmemory.errors import ConfigError
@@ -49,7 +51,24 @@ def make_embedder(
     return EndpointEmbedder(endpoint, name=name, profile=profile, largest=512)
 
 
+def _from_hub(configured: str, settings: Settings) -> Embedder:
+    name = hub_name(configured)
+    profile = profile_for(
+        name,
+        query_prefix=settings.embed_query_prefix,
+        document_prefix=settings.embed_document_prefix,
+    )
+    return EndpointEmbedder(
+        LocalEndpoint(hub_model=configured),
+        name=name,
+        profile=profile,
+        largest=LOCAL_BATCH,
+    )
+
+
 def _local(settings: Settings) -> Embedder:
+    if (configured := settings.embed_model.strip()).startswith(HUB_PREFIX):
+        return _from_hub(configured, settings)
     problems: dict[str, str] = {}
     profile = profile_for(LOCAL_MODEL)
     if settings.embed_model.strip() not in {"", LOCAL_MODEL}:

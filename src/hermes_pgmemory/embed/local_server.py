@@ -24,7 +24,12 @@ from pathlib import Path
 from socketserver import ThreadingMixIn, UnixStreamServer
 from typing import Any, Final, cast
 
-from hermes_pgmemory.embed.local_engine import Abandoned, BadInputError, Engine
+from hermes_pgmemory.embed.local_engine import (
+    Abandoned,
+    BadInputError,
+    Engine,
+    FromHub,
+)
 from hermes_pgmemory.embed.runtime import (
     LOCK_HELD,
     Owner,
@@ -135,7 +140,7 @@ class Handler(BaseHTTPRequestHandler):
             except Abandoned:
                 self.close_connection = True
             else:
-                self._reply(200, _embeddings(vectors))
+                self._reply(200, _embeddings(server.engine.name, vectors))
 
     def _texts(self) -> list[str]:
         length = self.headers.get("Content-Length", "")
@@ -181,10 +186,10 @@ class Handler(BaseHTTPRequestHandler):
         """Keep no record of requests."""
 
 
-def _embeddings(vectors: list[list[float]]) -> dict[str, object]:
+def _embeddings(model: str, vectors: list[list[float]]) -> dict[str, object]:
     return {
         "object": "list",
-        "model": LOCAL_MODEL,
+        "model": model,
         "data": [
             {"object": "embedding", "index": index, "embedding": vector}
             for index, vector in enumerate(vectors)
@@ -192,7 +197,9 @@ def _embeddings(vectors: list[list[float]]) -> dict[str, object]:
     }
 
 
-def serve(files: ServerFiles, *, idle_s: float, threads: int) -> None:
+def serve(
+    files: ServerFiles, *, idle_s: float, threads: int, hub_model: str = ""
+) -> None:
     """Load the model and serve until it is time to leave. The lock is ours."""
     # Read when the engine's libraries load. Waiting threads must sleep: a guest
     # does not spin on the agent's cores.
@@ -202,7 +209,7 @@ def serve(files: ServerFiles, *, idle_s: float, threads: int) -> None:
         OPENBLAS_NUM_THREADS="1",
     )
     os.nice(NICENESS)
-    engine = Engine()
+    engine = Engine(FromHub(hub_model, threads=threads) if hub_model else None)
     engine.embed([profile_for(LOCAL_MODEL).query_prefix + "hello"], lambda: True)
     with SocketServer(files, engine, idle_s=idle_s) as server:
 
@@ -239,9 +246,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--socket", type=Path, required=True)
     parser.add_argument("--idle-s", type=float, required=True)
     parser.add_argument("--threads", type=int, required=True)
+    parser.add_argument("--hub-model", default="")
     parser.add_argument("--detach", action="store_true")
     options = parser.parse_args(argv)
     files = ServerFiles(options.socket)
+    hub_model: str = options.hub_model
     secure(files)
     lock = take_lock(files.lock)
     if lock is None:
@@ -251,7 +260,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.detach:
         _detach(lock, started_at)
         _redirect_output(files.log)
-    serve(files, idle_s=options.idle_s, threads=options.threads)
+    serve(files, idle_s=options.idle_s, threads=options.threads, hub_model=hub_model)
     sys.stderr.flush()
     # Not `return`: threads inside the engine must not meet its end.
     os._exit(os.EX_OK)

@@ -6,6 +6,7 @@ Shared by both sides, so it imports next to nothing.
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import stat
 from dataclasses import dataclass
@@ -53,9 +54,17 @@ class Owner:
     """Seconds since the epoch."""
 
 
-def server_files() -> ServerFiles:
-    """Return the files of this user's server for our model and protocol."""
-    return ServerFiles(runtime_dir() / f"{LOCAL_MODEL}-p{PROTOCOL}.sock")
+def server_files(hub_model: str = "") -> ServerFiles:
+    """Return the files of this user's server for a model and our protocol.
+
+    Args:
+        hub_model: As configured, `fastembed:` included; "" is the model we ship.
+    """
+    name = LOCAL_MODEL
+    if hub_model:
+        # A socket's path must be short, and a model's name may be anything.
+        name = f"hub-{hashlib.sha256(hub_model.encode()).hexdigest()[:12]}"
+    return ServerFiles(runtime_dir() / f"{name}-p{PROTOCOL}.sock")
 
 
 def secure(files: ServerFiles) -> None:
