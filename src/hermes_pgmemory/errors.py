@@ -88,8 +88,9 @@ class ModelMismatch(Rejected):
         self.configured = configured
         super().__init__(
             f"the database's vectors come from {database}, the configuration says "
-            f"{configured}: set plugins.pgvector.embed_model to {database}; until then "
-            "rows go without vectors, and recall uses words only"
+            f"{configured}: set plugins.pgvector.embed_model to {database}, or move "
+            "the database over with `hermes-pgvector reembed`; until then rows go "
+            "without vectors, and recall uses words only"
         )
 
 

@@ -242,3 +242,19 @@ def test_new_rows_get_new_ids(adopted, agent_on, eventually):
     assert kit.query(
         adopted, "SELECT id > %s FROM memory_entries WHERE content = 'the newest'", last
     ) == [True]
+
+
+def test_a_move_to_another_model_takes_its_vector_columns_along(
+    adopted, run, endpoint, agent_on, dsn_of
+):
+    for model in ("another", "nomic-embed-text"):
+        status, out, err = run(
+            *("reembed", "--to", model, "--execute", "--drop-old", "--json"),
+            dsn=adopted,
+            embed_url=endpoint.url,
+        )
+        assert (status, json.loads(out)["switched"]) == (0, True), err
+    done, fresh = kit.shape(adopted), kit.shape(dsn_of(kit.DIMENSION))
+    for name in done:
+        assert done[name] == fresh[name], name
+    assert NOTES[1] in recalled(agent_on(adopted), NOTES[1])
