@@ -312,10 +312,12 @@ WITH part AS (
 ), kept AS (
     INSERT INTO conversations AS known
            (id, agent_identity, session_id, parent_session_id, role, content, ts,
-            turn_key, embed, embedding, model_id, subject, metadata, tsv)
+            turn_key, embed, embedding, model_id, subject, metadata, tsv,
+            text_hash)
            OVERRIDING SYSTEM VALUE
     SELECT id, %(new)s, session_id, parent_session_id, role, content, ts,
-           turn_key, embed, embedding, model_id, subject, metadata, tsv
+           turn_key, embed, embedding, model_id, subject, metadata, tsv,
+           text_hash
       FROM gone
      ORDER BY id
         ON CONFLICT (agent_identity, session_id, turn_key) DO UPDATE
@@ -324,7 +326,9 @@ WITH part AS (
                                         EXCLUDED.parent_session_id),
            embedding = coalesce(known.embedding, EXCLUDED.embedding),
            model_id = CASE WHEN known.embedding IS NULL THEN EXCLUDED.model_id
-                           ELSE known.model_id END
+                           ELSE known.model_id END,
+           text_hash = CASE WHEN known.embedding IS NULL THEN EXCLUDED.text_hash
+                            ELSE known.text_hash END
     RETURNING id
 )
 SELECT (SELECT count(*) FROM part),
