@@ -1,4 +1,4 @@
--- 0005 text hashes
+-- 0006 text hashes
 --
 -- Adds:    conversations.text_hash, an index over it
 -- Why:     a text that its theme embedded before takes the vector from that row, instead
