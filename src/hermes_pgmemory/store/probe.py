@@ -12,11 +12,12 @@ import psycopg
 from psycopg.abc import PQGen
 from psycopg.rows import TupleRow
 
-from hermes_pgmemory.models import Scope, Vector
+from hermes_pgmemory.models import ANY, Scope, Vector
 from hermes_pgmemory.ranking import Scale
 from hermes_pgmemory.store import dsn as dsns
 from hermes_pgmemory.store import failures, roles, search, vectors
 from hermes_pgmemory.store.queries import QUERIES
+from hermes_pgmemory.store.sealed import Planner
 
 T = TypeVar("T")
 
@@ -112,8 +113,11 @@ def time_search(
             vector=vector,
             scope=scope,
             session_id=None,
+            facets=ANY,
             limit=5,
             scale=scale,
+            half_life_days=0.0,
+            planner=Planner(),
             model=model,
         )
         whole_s = time.perf_counter() - started
