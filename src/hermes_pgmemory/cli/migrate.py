@@ -12,7 +12,7 @@ A database of hermes-memory-pgvector is taken over in place, in one transaction 
 holds ACCESS EXCLUSIVE locks on its tables: no row or vector is lost, its agents wait,
 and afterwards they are refused; so first bring every host to this package, whose writes
 wait in their journals, and take a pg_dump. Nothing happens unless the configured model
-makes vectors of the length that is stored. See docs/upgrading.md.
+makes vectors of the length that is stored. See docs/how-to/upgrading.md.
 
 Examples:
   hermes-pgvector migrate --check

@@ -1,0 +1,98 @@
+"""Tools, metrics and errors: what models, monitors and programs meet."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from _docs.words import code, required, table
+from hermes_pgmemory import errors as vocabulary
+from hermes_pgmemory import metrics as declared
+from hermes_pgmemory.cli._result import status_of
+from hermes_pgmemory.errors import PgMemoryError, Rejected, Unavailable
+from hermes_pgmemory.tools import TOOL_SCHEMAS
+
+
+def tools() -> str:
+    """Return each recall tool: what the model is told, and its arguments."""
+    return "\n\n".join(
+        f"## `{tool['name']}`\n\n{required(tool['description'], tool['name'])}\n\n"
+        + table(
+            ("Argument", "Takes", "Default", "What it is"),
+            (
+                _argument(name, schema, tool["parameters"]["required"])
+                for name, schema in tool["parameters"]["properties"].items()
+            ),
+        )
+        for tool in TOOL_SCHEMAS
+    )
+
+
+def _argument(
+    name: str, schema: Mapping[str, Any], needed: list[str]
+) -> tuple[str, str, str, str]:
+    takes = ", ".join(map(code, schema.get("enum", ()))) or schema["type"]
+    if "minimum" in schema:
+        takes += f", {schema['minimum']} to {schema['maximum']}"
+    default = code(str(schema.get("default", "")))
+    if name in needed:
+        default = "must be given"
+    elif name == "scope":
+        default = "the setting `scope_default`"
+    told = required(schema.get("description"), f"the argument {name}")
+    return f"`{name}`", takes, default, told
+
+
+def metrics() -> str:
+    """Return a table of every metric that `metrics.py` declares."""
+    source = inspect.getsource(declared)
+    lines = source.splitlines()
+    rows: list[tuple[str, str, str, str]] = []
+    for call in _declarations(ast.parse(source)):
+        name, told = (ast.literal_eval(value) for value in call.args[:2])
+        labels = ""
+        if len(call.args) > 2:
+            [label] = ast.literal_eval(call.args[2])
+            comment = lines[call.args[2].lineno - 1].partition("#")[2]
+            labels = f"`{label}`: {required(comment, f'label {label} of {name}')}"
+        kind = ast.unparse(call.func).lower()
+        rows.append((f"`{name}`", kind, required(told, name), labels))
+    return table(("Metric", "Kind", "What it counts", "Label"), rows)
+
+
+def _declarations(tree: ast.Module) -> Iterator[ast.Call]:
+    for node in tree.body:
+        value = node.value if isinstance(node, ast.AnnAssign | ast.Assign) else None
+        if isinstance(value, ast.Call) and any(
+            k.arg == "registry" for k in value.keywords
+        ):
+            yield value
+
+
+def errors() -> str:
+    """Return a table of every error: what it means, and what to do."""
+    rows = [
+        (
+            f"`{cls.__name__}`",
+            required((cls.__doc__ or "").partition("\n")[0], cls.__name__),
+            _advice(cls),
+            # Only the type decides, and not every one can be made without a reason.
+            code(str(status_of(cls.__new__(cls)).value)),
+        )
+        for cls in vars(vocabulary).values()
+        if isinstance(cls, type) and issubclass(cls, PgMemoryError)
+    ]
+    head = ("Error", "What it means", "What to do", "A command's status")
+    return table(head, rows)
+
+
+def _advice(cls: type[PgMemoryError]) -> str:
+    if issubclass(cls, Unavailable):
+        return "the same call may succeed later; a write waits"
+    if issubclass(cls, Rejected):
+        return "change the input; the same one never succeeds"
+    if cls is PgMemoryError:
+        return "see its branches below"
+    return "change what it names; writes wait meanwhile"
