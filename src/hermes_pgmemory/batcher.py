@@ -26,7 +26,7 @@ from hermes_pgmemory.errors import (
     UnstorableWrite,
 )
 from hermes_pgmemory.journal import Record
-from hermes_pgmemory.metrics import EMBED_TEXTS, WRITES
+from hermes_pgmemory.metrics import EMBED_TEXTS, WRITER_BATCH_SECONDS, WRITES
 from hermes_pgmemory.models import (
     Accepted,
     AddEntry,
@@ -128,8 +128,9 @@ class Batcher:
         batch = self._decode(journal, records)
         if batch:
             writes = [item.write for item, _ in batch]
-            vectors = self._embed(writes)
-            self._store_or_bury(journal, batch, vectors)
+            with WRITER_BATCH_SECONDS.time():
+                vectors = self._embed(writes)
+                self._store_or_bury(journal, batch, vectors)
             self.bare += sum(map(_wants_vector, writes)) - len(vectors)
         journal.acknowledge(records)
         return len(records)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final, ParamSpec, TypeVar
 
 from hermes_pgmemory.errors import PgMemoryError
-from hermes_pgmemory.metrics import HOOK_FAILURES
+from hermes_pgmemory.metrics import HOOK_FAILURES, HOOK_SECONDS
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -33,10 +33,12 @@ def fail_soft(fallback: R) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """
 
     def wrap(hook: Callable[P, R]) -> Callable[P, R]:
+        took_s = HOOK_SECONDS.labels(hook=hook.__name__)
         last_warned: dict[type[Exception], float] = {}
 
         @functools.wraps(hook)
         def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+            started = time.perf_counter()
             try:
                 return hook(*args, **kwargs)
             except Exception as exc:
@@ -54,6 +56,8 @@ def fail_soft(fallback: R) -> Callable[[Callable[P, R]], Callable[P, R]]:
                     exc_info=surprise,
                 )
                 return fallback
+            finally:
+                took_s.observe(time.perf_counter() - started)
 
         return guarded
 

@@ -17,7 +17,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 from typing import Final
 
-from hermes_pgmemory import memory_files
+from hermes_pgmemory import memory_files, telemetry
 from hermes_pgmemory.batcher import Batcher, WriterPolicy
 from hermes_pgmemory.breaker import CircuitBreaker
 from hermes_pgmemory.codec import encode
@@ -28,7 +28,7 @@ from hermes_pgmemory.embedded import EmbeddedServer
 from hermes_pgmemory.errors import ConfigError, JournalUnavailable, SchemaError
 from hermes_pgmemory.housekeeping import FileMirror, Healer, retry_dead_letters
 from hermes_pgmemory.journal import Journal, orphans
-from hermes_pgmemory.metrics import JOURNAL_WRITES, WRITES
+from hermes_pgmemory.metrics import WRITES
 from hermes_pgmemory.model_watch import ModelWatch
 from hermes_pgmemory.models import AgentKind, SeeAgent, Theme, Write
 from hermes_pgmemory.notices import Notices
@@ -192,6 +192,7 @@ class Engine:
                 self._keeper = threading.Thread(
                     target=self._keep, name="pgmemory-sync", daemon=True
                 )
+                telemetry.join(self.paths.metrics, self._trouble)
                 self._keeper.start()
                 self.writer.start()
 
@@ -220,6 +221,7 @@ class Engine:
         self._store.close()
         self._embedder.close()
         self._journal.close()
+        telemetry.leave(self._trouble)
 
     def abandon(self) -> None:
         """Let go in a forked child: everything here belongs to the parent."""
@@ -278,7 +280,6 @@ class Engine:
 
     def _when_idle(self) -> float | None:
         """Follow changed files and heal rows; return when to come back, in seconds."""
-        JOURNAL_WRITES.set(self._journal.depth)
         if self._closing.is_set():
             return None
         if time.monotonic() - self._adopted_at >= ADOPT_EVERY_S:
@@ -290,14 +291,26 @@ class Engine:
             waits.append(self._healer.run())
         return min((wait for wait in waits if wait is not None), default=ADOPT_EVERY_S)
 
-    def _keep(self) -> None:
-        """Put the journal on the disk, `SYNC_AFTER_S` after the first write.
+    def _trouble(self) -> dict[str, str]:
+        """Say, by service, why the last try of it failed."""
+        breakers = {"database": self._library_breaker, "embedder": self._embed_breaker}
+        return {
+            name: str(breaker.failure)
+            for name, breaker in breakers.items()
+            if breaker.failure is not None
+        }
 
-        Not at once: a turn's hooks come in a burst, and would wait for the disk.
+    def _keep(self) -> None:
+        """Put the journal on the disk, and this process's numbers beside it.
+
+        `SYNC_AFTER_S` after the first write, not at once: a turn's hooks come in a
+        burst, and would wait for the disk.
         """
         warned = False
         while not self._closing.is_set():
-            self._unsynced.wait()
+            telemetry.publish()
+            if not self._unsynced.wait(telemetry.EVERY_S):
+                continue
             self._closing.wait(SYNC_AFTER_S)
             self._unsynced.clear()
             try:

@@ -289,6 +289,9 @@ class ThemeCount:
     theme: Theme
     kind: AgentKind | None
     entries: int
+    retired: int
+    """Entries that are in no memory file any more, and not among `entries`."""
     turns: int
-    unembedded: int
+    unembedded_entries: int
+    unembedded_turns: int
     last_seen: datetime | None

@@ -47,6 +47,11 @@ class HomePaths:
         return self.state / "journal"
 
     @property
+    def metrics(self) -> Path:
+        """Where processes publish what they have counted, 0700."""
+        return self.state / "metrics"
+
+    @property
     def server(self) -> Path:
         """The embedded PostgreSQL's folder."""
         return self.state / "postgres"

@@ -24,6 +24,7 @@ from hermes_pgmemory.errors import (
     Unavailable,
 )
 from hermes_pgmemory.hygiene import MAX_QUERY_CHARS, storable
+from hermes_pgmemory.metrics import RECALL_DEGRADED
 from hermes_pgmemory.models import (
     ANY,
     EntryHit,
@@ -204,6 +205,7 @@ class Recall:
             # The database has just been moved to another model.
             return self._search(None, f"searched by words only: {exc}", search)
         except (Unavailable, SchemaError, ConfigError) as exc:
+            RECALL_DEGRADED.labels(without="database").inc()
             nothing: list[HitT] = []
             return Answer(nothing, f"memory cannot be searched: {exc}")
 
@@ -212,6 +214,8 @@ class Recall:
         # A process that has just started may have to start the database first.
         reason = self._settled(deadline.left_s() * SETTLE_SHARE)
         if not text or reason:
+            if reason:
+                RECALL_DEGRADED.labels(without="model").inc()
             return None, reason
         with self._mutex:
             if text in self._vectors:
@@ -223,6 +227,7 @@ class Recall:
                     text, timeout_s=deadline.left_s() * EMBED_SHARE
                 )
         except (Unavailable, Rejected, ConfigError) as exc:
+            RECALL_DEGRADED.labels(without="embedder").inc()
             return None, f"searched by words only: {exc}"
         with self._mutex:
             self._vectors[text] = vector

@@ -13,14 +13,14 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
-from hermes_pgmemory import door, journal, settings_file
+from hermes_pgmemory import door, journal, settings_file, telemetry
 from hermes_pgmemory.config import Settings, parse
 from hermes_pgmemory.embed import local_server_status, make_embedder
 from hermes_pgmemory.embedded import EmbeddedServer
 from hermes_pgmemory.errors import PgMemoryError, Unavailable
 from hermes_pgmemory.models import EmbeddingModel, ThemeCount
 from hermes_pgmemory.paths import PROVIDER, HomePaths
-from hermes_pgmemory.store import DatabaseFacts, Store
+from hermes_pgmemory.store import DatabaseFacts, Store, migrate
 from hermes_pgmemory.store.standby import KEY
 
 TIMEOUT_S: Final = 5.0
@@ -80,6 +80,7 @@ def look(home: Path) -> Survey:
         "schema": _schema(database, facts),
         "model": _guarded(lambda: _model(settings, facts)),
         "journal": _journal(home),
+        "agents": _agents(home),
         "embedded server": server(home),
         "local model": local_model(),
     }
@@ -211,8 +212,10 @@ def _schema(database: Part, facts: DatabaseFacts | PgMemoryError | None) -> Part
         return _failed(facts, {})
     if facts is None:
         return Part(State.UNKNOWN, f"the database is {database.state}")
-    detail = f"up to date, words by {facts.text_search_config}"
-    return Part(State.OK, detail, {"text_search_config": facts.text_search_config})
+    version, words = migrate.shipped()[-1].version, facts.text_search_config
+    detail = f"up to date at {version}, words by {words}"
+    told = {"version": version, "text_search_config": words}
+    return Part(State.OK, detail, told)
 
 
 def _model(
@@ -268,6 +271,23 @@ def _journal(home: Path) -> Part:
         words.append(f"nothing is stored since {outage['since']}: {outage['reason']}")
         state = State.PROBLEM if status.dead_letters else State.UNAVAILABLE
     return Part(state, "; ".join(words), told)
+
+
+def _agents(home: Path) -> Part:
+    """Add up what living processes of *home* tell; those that wrote or recalled."""
+    told = list(telemetry.living(HomePaths(home).metrics))
+    stored = round(sum(one.stored_last_minute for one in told))
+    trouble = {name: why for one in told for name, why in one.trouble.items()}
+    facts = {
+        "processes": len(told),
+        "stored_last_minute": stored,
+        "trouble": trouble,
+    }
+    if not told:
+        return Part(State.OFF, "no process runs", facts)
+    words = [f"{len(told)} running, {stored} writes stored in the last minute"]
+    words += [f"the last try of the {name} failed: {trouble[name]}" for name in trouble]
+    return Part(State.UNAVAILABLE if trouble else State.OK, "; ".join(words), facts)
 
 
 def _outage(status: journal.JournalStatus) -> dict[str, Any] | None:

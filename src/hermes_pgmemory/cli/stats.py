@@ -11,25 +11,17 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
-from dataclasses import asdict, fields
-from datetime import datetime
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
-from hermes_pgmemory.cli import _database
+from hermes_pgmemory.cli import _database, _themes
 from hermes_pgmemory.cli._result import Result, Table
 
 if TYPE_CHECKING:
-    from hermes_pgmemory.store.stats import LoggedRun, TableSize, ThemeStats
+    from hermes_pgmemory.store.stats import LoggedRun, TableSize
 
 RUNS: Final = 10
 TIMEOUT_S: Final = 600.0
-_COUNTED: Final = (
-    "entries",
-    "retired",
-    "turns",
-    "unembedded_entries",
-    "unembedded_turns",
-)
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -51,55 +43,21 @@ def run(args: Namespace) -> Result:
         raise BadRequest("--runs must not be negative")
     with _database.opened(args, _database.settings_of(args)) as store:
         looked = store.maintenance
-        themes = looked.theme_stats(timeout_s=TIMEOUT_S)
+        themes = store.counts(timeout_s=TIMEOUT_S)
         sizes = looked.sizes(timeout_s=TIMEOUT_S)
         runs = looked.last_runs(limit=args.runs, timeout_s=TIMEOUT_S)
-    totals = {name: sum(getattr(one, name) for one in themes) for name in _COUNTED}
     return Result(
         data={
-            "themes": [_plain(one) for one in themes],
-            "totals": {"themes": len(themes), **totals},
+            **_themes.data(themes),
             "tables": [asdict(size) for size in sizes],
             "runs": [_plain(run) for run in runs],
         },
-        tables=[_themes(themes, totals), _sizes(sizes), _runs(runs)],
+        tables=[_themes.table(themes), _sizes(sizes), _runs(runs)],
     )
 
 
-def _plain(value: ThemeStats | LoggedRun) -> dict[str, Any]:
-    """Return *value* for JSON, its times in ISO form."""
-    pairs = ((field.name, getattr(value, field.name)) for field in fields(value))
-    return {
-        name: one.isoformat() if isinstance(one, datetime) else one
-        for name, one in pairs
-    }
-
-
-def _themes(themes: Sequence[ThemeStats], totals: dict[str, int]) -> Table:
-    rows = [
-        (
-            one.theme,
-            one.kind or "",
-            *(f"{getattr(one, name)}" for name in _COUNTED),
-            _minute(one.last_seen),
-        )
-        for one in themes
-    ]
-    rows.append(("all", "", *map(str, totals.values()), ""))
-    return Table(
-        title="themes",
-        head=(
-            "theme",
-            "kind",
-            "entries",
-            "retired",
-            "turns",
-            "unembedded entries",
-            "unembedded turns",
-            "last seen",
-        ),
-        rows=rows,
-    )
+def _plain(run: LoggedRun) -> dict[str, Any]:
+    return asdict(run) | {"at": run.at.isoformat()}
 
 
 def _sizes(sizes: Sequence[TableSize]) -> Table:
@@ -110,7 +68,7 @@ def _sizes(sizes: Sequence[TableSize]) -> Table:
 def _runs(runs: Sequence[LoggedRun]) -> Table:
     rows = [
         (
-            _minute(run.at),
+            _themes.minute(run.at),
             run.operation,
             run.table or "",
             run.pattern or "all themes",
@@ -121,10 +79,6 @@ def _runs(runs: Sequence[LoggedRun]) -> Table:
     ]
     head = ("started", "operation", "table", "about", "rows", "of them duplicates")
     return Table(title="last maintenance runs", head=head, rows=rows)
-
-
-def _minute(at: datetime | None) -> str:
-    return "" if at is None else f"{at:%Y-%m-%d %H:%M %Z}"
 
 
 def _size(count: int) -> str:

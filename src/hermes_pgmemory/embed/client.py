@@ -24,7 +24,7 @@ import httpx
 
 from hermes_pgmemory.embed.wire import Answer, parse_retry_after
 from hermes_pgmemory.errors import EmbedderUnavailable
-from hermes_pgmemory.metrics import EMBED_REQUESTS
+from hermes_pgmemory.metrics import EMBED_REQUESTS, EMBED_SECONDS
 
 T = TypeVar("T")
 
@@ -108,7 +108,8 @@ class HttpClient:
             extensions={"timeout": httpx.Timeout(timeout_s).as_dict()},
         )
         try:
-            answer = self._exchange(request, deadline, max_bytes)
+            with EMBED_SECONDS.time():
+                answer = self._exchange(request, deadline, max_bytes)
         except httpx.TimeoutException as exc:
             EMBED_REQUESTS.labels(outcome="unavailable").inc()
             raise self._timed_out(timeout_s) from exc

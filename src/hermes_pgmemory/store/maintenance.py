@@ -20,7 +20,7 @@ from hermes_pgmemory.errors import PgMemoryError
 from hermes_pgmemory.store import failures, stats
 from hermes_pgmemory.store.connection import BoundedConnection, Database
 from hermes_pgmemory.store.queries import QUERIES
-from hermes_pgmemory.store.stats import LoggedRun, TableSize, ThemeStats
+from hermes_pgmemory.store.stats import LoggedRun, TableSize
 from hermes_pgmemory.store.upkeep import Table
 
 ATTEMPTS: Final = 5
@@ -103,11 +103,6 @@ class Maintenance:
         """Return every theme that has entries or turns, by name."""
         rows = self._fetch(QUERIES["stored_themes"], {}, timeout_s)
         return [theme for (theme,) in rows]
-
-    def theme_stats(self, *, timeout_s: float) -> list[ThemeStats]:
-        """Count what each theme holds, by name."""
-        with self._database.transaction(timeout_s) as conn:
-            return stats.theme_stats(conn)
 
     def sizes(self, *, timeout_s: float) -> list[TableSize]:
         """Measure our tables, largest first."""

@@ -33,36 +33,6 @@ SELECT theme FROM entries WHERE theme IS NOT NULL
 SELECT theme FROM turns WHERE theme IS NOT NULL
  ORDER BY theme;
 
--- :name theme_stats
--- What each theme holds, by name. Retired entries are not recalled and not counted
--- as entries; what is never to be embedded does not wait for a vector.
-WITH entries AS (
-    SELECT agent_identity,
-           count(*) FILTER (WHERE retired_at IS NULL) AS live,
-           count(*) FILTER (WHERE retired_at IS NOT NULL) AS retired,
-           count(*) FILTER (WHERE retired_at IS NULL AND embedding IS NULL) AS waiting
-      FROM memory_entries
-     GROUP BY agent_identity
-), turns AS (
-    SELECT agent_identity,
-           count(*) AS stored,
-           count(*) FILTER (WHERE embedding IS NULL AND embed) AS waiting
-      FROM conversations
-     GROUP BY agent_identity
-)
-SELECT agent_identity,
-       memory_agents.kind,
-       coalesce(entries.live, 0),
-       coalesce(entries.retired, 0),
-       coalesce(turns.stored, 0),
-       coalesce(entries.waiting, 0),
-       coalesce(turns.waiting, 0),
-       memory_agents.last_seen
-  FROM memory_agents
-  FULL JOIN entries USING (agent_identity)
-  FULL JOIN turns USING (agent_identity)
- ORDER BY agent_identity;
-
 -- :name table_sizes
 -- Bytes on disk of each of our tables: all in all, and those of its indexes.
 SELECT relname::text, pg_total_relation_size(oid), pg_indexes_size(oid)

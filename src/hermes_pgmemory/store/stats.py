@@ -3,27 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 import psycopg
 
 from hermes_pgmemory.store.queries import QUERIES
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ThemeStats:
-    """What one theme holds; the fields are the columns of the query, in order."""
-
-    theme: str
-    kind: str | None
-    entries: int
-    retired: int
-    turns: int
-    unembedded_entries: int
-    unembedded_turns: int
-    last_seen: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,13 +32,6 @@ class LoggedRun:
     affected: int
     dropped: int
     details: Mapping[str, Any] = field(default_factory=dict[str, Any])
-
-
-def theme_stats(conn: psycopg.Connection[Any]) -> list[ThemeStats]:
-    """Count what each theme holds, by name."""
-    names = [column.name for column in fields(ThemeStats)]
-    rows = conn.execute(QUERIES["theme_stats"]).fetchall()
-    return [ThemeStats(**dict(zip(names, row, strict=True))) for row in rows]
 
 
 def sizes(conn: psycopg.Connection[Any]) -> list[TableSize]:

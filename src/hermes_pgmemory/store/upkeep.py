@@ -63,13 +63,22 @@ def counts(conn: psycopg.Connection[Any]) -> list[ThemeCount]:
             theme=Theme(theme),
             kind=_kind(kind),
             entries=entries,
+            retired=retired,
             turns=turns,
-            unembedded=unembedded,
+            unembedded_entries=bare_entries,
+            unembedded_turns=bare_turns,
             last_seen=last_seen,
         )
-        for theme, kind, entries, turns, unembedded, last_seen in conn.execute(
-            QUERIES["counts"]
-        )
+        for (
+            theme,
+            kind,
+            entries,
+            retired,
+            turns,
+            bare_entries,
+            bare_turns,
+            last_seen,
+        ) in conn.execute(QUERIES["counts"])
     ]
 
 

@@ -1,24 +1,27 @@
 -- :name counts
--- What each theme holds, by name.
+-- What each theme holds, by name. Retired entries are not recalled and not counted
+-- as entries; what is never to be embedded does not wait for a vector.
 WITH entries AS (
     SELECT agent_identity,
-           count(*) AS stored,
-           count(*) FILTER (WHERE embedding IS NULL) AS bare
+           count(*) FILTER (WHERE retired_at IS NULL) AS live,
+           count(*) FILTER (WHERE retired_at IS NOT NULL) AS retired,
+           count(*) FILTER (WHERE retired_at IS NULL AND embedding IS NULL) AS waiting
       FROM memory_entries
-     WHERE retired_at IS NULL
      GROUP BY agent_identity
 ), turns AS (
     SELECT agent_identity,
            count(*) AS stored,
-           count(*) FILTER (WHERE embedding IS NULL AND embed) AS bare
+           count(*) FILTER (WHERE embedding IS NULL AND embed) AS waiting
       FROM conversations
      GROUP BY agent_identity
 )
 SELECT agent_identity,
        memory_agents.kind,
-       coalesce(entries.stored, 0),
+       coalesce(entries.live, 0),
+       coalesce(entries.retired, 0),
        coalesce(turns.stored, 0),
-       coalesce(entries.bare, 0) + coalesce(turns.bare, 0),
+       coalesce(entries.waiting, 0),
+       coalesce(turns.waiting, 0),
        memory_agents.last_seen
   FROM memory_agents
   FULL JOIN entries USING (agent_identity)
