@@ -165,7 +165,7 @@ RECALL_DEGRADED: Final = _counter(
     "pgmemory_recall_degraded_total",
     "Recalls that went without something: without the database nothing is found, "
     "without the embedder, or with another model than the database's, only words.",
-    "without",
+    "missing",
     ("database", "embedder", "model"),
 )
 

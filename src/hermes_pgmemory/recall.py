@@ -205,7 +205,7 @@ class Recall:
             # The database has just been moved to another model.
             return self._search(None, f"searched by words only: {exc}", search)
         except (Unavailable, SchemaError, ConfigError) as exc:
-            RECALL_DEGRADED.labels(without="database").inc()
+            RECALL_DEGRADED.labels(missing="database").inc()
             nothing: list[HitT] = []
             return Answer(nothing, f"memory cannot be searched: {exc}")
 
@@ -215,7 +215,7 @@ class Recall:
         reason = self._settled(deadline.left_s() * SETTLE_SHARE)
         if not text or reason:
             if reason:
-                RECALL_DEGRADED.labels(without="model").inc()
+                RECALL_DEGRADED.labels(missing="model").inc()
             return None, reason
         with self._mutex:
             if text in self._vectors:
@@ -227,7 +227,7 @@ class Recall:
                     text, timeout_s=deadline.left_s() * EMBED_SHARE
                 )
         except (Unavailable, Rejected, ConfigError) as exc:
-            RECALL_DEGRADED.labels(without="embedder").inc()
+            RECALL_DEGRADED.labels(missing="embedder").inc()
             return None, f"searched by words only: {exc}"
         with self._mutex:
             self._vectors[text] = vector

@@ -20,6 +20,7 @@ from hermes_pgmemory.models import (
 )
 from hermes_pgmemory.paths import RUNTIME_DIR_VARIABLE
 from hermes_pgmemory.store import Store
+from hermes_pgmemory.store.migrate import shipped
 
 NOW = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
 Configure = Callable[..., None]
@@ -62,6 +63,7 @@ class TestEverythingDown:
             "schema": "unknown",
             "model": "unknown",
             "journal": "ok",
+            "agents": "off",
             "embedded_server": "off",
             "local_model": "off",
         }
@@ -116,13 +118,19 @@ class TestDatabase:
                 "theme": "sales",
                 "kind": "theme",
                 "entries": 2,
+                "retired": 0,
                 "turns": 0,
-                "unembedded": 2,
+                "unembedded_entries": 2,
+                "unembedded_turns": 0,
                 "last_seen": NOW.isoformat(),
             }
         ]
         assert ran.data["parts"]["database"]["kind"] == "configured"
         assert ran.data["parts"]["schema"]["state"] == "ok"
+        assert ran.data["parts"]["schema"]["version"] == shipped()[-1].version
+        stats = run("stats", "--json").data
+        for same in ("themes", "totals"):
+            assert ran.data[same] == stats[same]
 
     def test_people_see_the_same(
         self, run: Run, configure: Configure, store: Store, dsn: str
@@ -130,7 +138,9 @@ class TestDatabase:
         fill(store)
         configure(dsn=dsn)
         out = run("status").out
-        assert "sales  theme  2        0      2           2026-01-02 03:04 UTC" in out
+        [row] = [line.split() for line in out.splitlines() if " sales " in line]
+        assert row == ["sales", "theme", *"20020", "2026-01-02", "03:04", "UTC"]
+        assert "  all " in out
 
     def test_a_schema_that_was_never_made_names_the_command(
         self, run: Run, configure: Configure, new_database: Callable[..., str]
