@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 
 import pytest
@@ -10,7 +11,7 @@ from metrics_kit import configure, eventually
 
 from hermes_pgmemory import telemetry
 from hermes_pgmemory.cli import _survey
-from hermes_pgmemory.telemetry.folder import lock_path
+from hermes_pgmemory.telemetry.folder import lock_path, try_lock
 
 ACCEPTED = ("pgmemory_writes_total", "accepted")
 STORED = ("pgmemory_writes_total", "stored")
@@ -83,6 +84,27 @@ class TestLiving:
         one.do("write", "another note")
         eventually(lambda: counted(folder) >= 3)
         assert len(telemetry.gather(folder).living) == 1
+
+    def test_nobody_waits_for_a_process_that_stands_still(self, agent, folder):
+        folder.mkdir(parents=True)
+        held = try_lock(folder / "total.lock")
+        one = agent()
+        one.do("write", "a note")
+        eventually(lambda: [s for s in telemetry.living(folder) if s.counted])
+        with pytest.raises(BlockingIOError):
+            telemetry.gather(folder, patience_s=0.05)
+        os.close(held)
+        one.end()
+        assert counted(folder) == 2
+
+    def test_a_lock_that_a_process_holds_without_a_file_stays(self, folder):
+        folder.mkdir(parents=True)
+        held = try_lock(folder / "process-x.lock")
+        telemetry.gather(folder)
+        assert (folder / "process-x.lock").exists()
+        os.close(held)
+        telemetry.gather(folder)
+        assert not (folder / "process-x.lock").exists()
 
 
 class TestDead:

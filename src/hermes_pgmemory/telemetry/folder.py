@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
+import time
 from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -18,6 +20,7 @@ Key = tuple[str, ...]
 _TOTAL: Final = "total.json"
 _FOLDING: Final = "total.lock"
 _SNAPSHOTS: Final = "process-*.json"
+_LOOK_S: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,15 +52,16 @@ class Gathered:
     living: Sequence[Snapshot]
 
 
-def gather(folder: Path) -> Gathered:
+def gather(folder: Path, *, patience_s: float = 5.0) -> Gathered:
     """Add up what all processes counted; fold the dead ones into the total.
 
     Raises:
-        OSError: The folder cannot be written.
+        OSError: The folder cannot be written, or another process has been folding
+            for *patience_s* seconds.
     """
     if not folder.is_dir():
         return Gathered({}, ())
-    with _folding(folder):
+    with _folding(folder, patience_s):
         total = _fold(folder)
         alive = list(living(folder))
     for snapshot in alive:
@@ -117,22 +121,43 @@ def _fold(folder: Path) -> Counter[Key]:
 def _sweep(folder: Path) -> None:
     """Remove what processes that died early left: locks, and files half written."""
     for lock in folder.glob("process-*.lock"):
-        path = lock.with_suffix(".json")
-        if not path.exists() and _dead(path):
+        if lock.with_suffix(".json").exists():
+            continue
+        # Held while it goes: whoever made it just now must see that it is gone.
+        fd = try_lock(lock)
+        if fd is not None:
             lock.unlink(missing_ok=True)
-            for half in folder.glob(f"{path.stem}.*.tmp"):
+            os.close(fd)
+            for half in folder.glob(f"{lock.stem}.*.tmp"):
                 half.unlink(missing_ok=True)
 
 
 @contextmanager
-def _folding(folder: Path) -> Generator[None]:
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-    fd = os.open(folder / _FOLDING, flags, 0o600)
+def _folding(folder: Path, patience_s: float) -> Generator[None]:
+    deadline = time.monotonic() + patience_s
+    while (fd := try_lock(folder / _FOLDING)) is None:
+        if time.monotonic() >= deadline:
+            raise BlockingIOError(errno.EAGAIN, "another process adds numbers up")
+        time.sleep(_LOOK_S)
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
         yield
     finally:
         os.close(fd)
+
+
+def try_lock(path: Path) -> int | None:
+    """Lock *path*, made if need be; None when another process holds it.
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return None
+    return fd
 
 
 def _dead(path: Path) -> bool:

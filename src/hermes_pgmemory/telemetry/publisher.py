@@ -6,19 +6,26 @@ what they count.
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
 from hermes_pgmemory.metrics import readings
-from hermes_pgmemory.telemetry.folder import Key, Snapshot, gather, lock_path, write
+from hermes_pgmemory.telemetry.folder import (
+    Key,
+    Snapshot,
+    gather,
+    lock_path,
+    try_lock,
+    write,
+)
 
 EVERY_S: Final = 5.0
 """Seconds between two snapshots at least, unless the process stops."""
@@ -78,9 +85,11 @@ class Publisher:
     def counted(self) -> dict[Key, float]:
         """Return what this process has counted itself."""
         before = self._inherited
+        with _reading:
+            now = dict(readings())
         return {
             key: own
-            for key, value in readings()
+            for key, value in now.items()
             if (own := value - before.get(key, 0.0)) > 0
         }
 
@@ -107,15 +116,16 @@ class Publisher:
         self.let_go()
         self._written = ""
         path.parent.mkdir(mode=0o700, exist_ok=True)
-        gather(path.parent)
-        path = self._path = path.with_name(_new_name())
-        fd = os.open(lock_path(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        self._lock = fd
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        if _same(fd, lock_path(path)):
-            return path
-        # Somebody took a file without a lock for one that a dead process left.
-        return self._claimed(path)
+        # Nobody waits for another here: this thread has a journal to sync.
+        with suppress(BlockingIOError):
+            gather(path.parent, patience_s=0.0)
+        while self._lock is None:
+            path = self._path = path.with_name(_new_name())
+            self._lock = try_lock(lock_path(path))
+            # Somebody took a lock without a file for one that a dead process left.
+            if self._lock is not None and not _same(self._lock, lock_path(path)):
+                self.let_go()
+        return path
 
     def let_go(self) -> None:
         """Close the lock: ours, or the parent's in a forked child."""
@@ -137,6 +147,7 @@ def _same(fd: int, path: Path) -> bool:
 
 _ours = Publisher({})
 _at_fork: dict[Key, float] = {}
+_reading = threading.Lock()
 
 
 def join(folder: Path, trouble: Trouble) -> None:
@@ -159,15 +170,20 @@ def publish() -> None:
 
 def _remember() -> None:
     global _at_fork  # noqa: PLW0603
-    # Asked before the fork: in the child, a thread that is gone may hold a lock.
+    # Asked before the fork, and nobody else asks meanwhile: in the child, a thread
+    # that is gone would go on holding the lock of a number.
+    _reading.acquire()
     _at_fork = dict(readings())
 
 
 def _start_afresh() -> None:
     """Begin at zero in a forked child: what was counted before is the parent's."""
     global _ours  # noqa: PLW0603
+    _reading.release()
     _ours.let_go()
     _ours = Publisher(_at_fork)
 
 
-os.register_at_fork(before=_remember, after_in_child=_start_afresh)
+os.register_at_fork(
+    before=_remember, after_in_parent=_reading.release, after_in_child=_start_afresh
+)
