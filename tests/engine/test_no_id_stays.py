@@ -17,12 +17,12 @@ CHATS = {
     "signal": {"user_id": "+15550100203", "user_id_alt": "0f9ad2b1-signal-uuid"},
     "slack": {"user_id": "U0QX4RVB7A", "chat_id": "D0QX4RVB7B", "thread_id": "17.0204"},
     "matrix": {
-        "user_id": "@dora.handle:chat.example",
+        "user_id": "@dora.moniker:chat.example",
         "chat_id": "!cellar:chat.example",
     },
-    "discord": {"user_id": "998877665544330205", "user_name": "emil.handle"},
+    "discord": {"user_id": "998877665544330205", "user_name": "emil.moniker"},
     "google_chat": {"user_id": "users/1155501002060", "chat_id": "spaces/AAQAcellar"},
-    "email": {"user_id": "freya.handle@mail.example", "chat_name": "Freya Example"},
+    "email": {"user_id": "freya.moniker@mail.example", "chat_name": "Freya Example"},
     "sms": {"user_id": "+1 (555) 010-0207"},
     "api_server": {},
 }
@@ -41,7 +41,7 @@ def key_of(platform: str) -> str:
 
 IDS = {
     *(value for said in CHATS.values() for value in said.values()),
-    *("15550100208", "handle", "cellar", "mail.example", "chat.example", "155501002"),
+    *("15550100208", "moniker", "cellar", "mail.example", "chat.example", "155501002"),
     *("010-0207", "998877665544330205", "Freya Example", "0QX4RVB7", "signal-uuid"),
 }
 
