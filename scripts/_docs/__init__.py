@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from _docs.api import errors, metrics, tools
+from _docs.api import errors, tools
 from _docs.commands import commands, exit_status
 from _docs.settings import settings
 from _docs.words import Undocumented
@@ -22,7 +22,6 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "commands": commands,
     "errors": errors,
     "exit-status": exit_status,
-    "metrics": metrics,
     "settings": settings,
     "tools": tools,
 }

@@ -1,15 +1,12 @@
-"""Tools, metrics and errors: what models, monitors and programs meet."""
+"""Tools and errors: what models and programs meet."""
 
 from __future__ import annotations
 
-import ast
-import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from _docs.words import code, required, table
 from hermes_pgmemory import errors as vocabulary
-from hermes_pgmemory import metrics as declared
 from hermes_pgmemory.cli._result import status_of
 from hermes_pgmemory.errors import PgMemoryError, Rejected, Unavailable
 from hermes_pgmemory.tools import TOOL_SCHEMAS
@@ -43,32 +40,6 @@ def _argument(
         default = "the setting `scope_default`"
     told = required(schema.get("description"), f"the argument {name}")
     return f"`{name}`", takes, default, told
-
-
-def metrics() -> str:
-    """Return a table of every metric that `metrics.py` declares."""
-    source = inspect.getsource(declared)
-    lines = source.splitlines()
-    rows: list[tuple[str, str, str, str]] = []
-    for call in _declarations(ast.parse(source)):
-        name, told = (ast.literal_eval(value) for value in call.args[:2])
-        labels = ""
-        if len(call.args) > 2:
-            [label] = ast.literal_eval(call.args[2])
-            comment = lines[call.args[2].lineno - 1].partition("#")[2]
-            labels = f"`{label}`: {required(comment, f'label {label} of {name}')}"
-        kind = ast.unparse(call.func).lower()
-        rows.append((f"`{name}`", kind, required(told, name), labels))
-    return table(("Metric", "Kind", "What it counts", "Label"), rows)
-
-
-def _declarations(tree: ast.Module) -> Iterator[ast.Call]:
-    for node in tree.body:
-        value = node.value if isinstance(node, ast.AnnAssign | ast.Assign) else None
-        if isinstance(value, ast.Call) and any(
-            k.arg == "registry" for k in value.keywords
-        ):
-            yield value
 
 
 def errors() -> str:

@@ -41,7 +41,7 @@ def commands_of(page: Path) -> list[str]:
 
 
 CALLS = [
-    pytest.param(command, id=f"{page.relative_to(ROOT)}: {command[:40]}")
+    pytest.param(command, id=f"{page.relative_to(ROOT)}: {command}")
     for page in PAGES
     for command in commands_of(page)
 ]

@@ -97,7 +97,6 @@ def test_the_reference_tells_of_every_metric(site: Path):
         if f"{family.name}_total" not in said and family.name not in said
     ]
     assert missing == []
-    assert [f.name for f in families if f.documentation not in said] == []
 
 
 def test_the_reference_tells_of_every_error(site: Path):

@@ -140,7 +140,7 @@ class TestShown:
             assert rule["labels"]["severity"] in {"critical", "warning"}
 
     def test_the_reference_is_the_generated_one(self):
-        page = (ROOT / "docs" / "metrics.md").read_text()
+        page = (ROOT / "docs" / "reference" / "metrics.md").read_text()
         begin, end = "metrics --reference) -->\n", "<!-- metrics: end"
         command = [sys.executable, "-m", "hermes_pgmemory", "metrics", "--reference"]
         made = subprocess.run(command, check=True, capture_output=True, text=True)
