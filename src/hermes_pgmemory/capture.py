@@ -48,9 +48,9 @@ _MOMENT: Final = timedelta(microseconds=1)
 _SPOKEN: Final = {"user": Role.USER, "assistant": Role.ASSISTANT}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Room:
-    """What every turn of one session shares."""
+    """What every turn of one session shares. Not frozen: that costs a hook more."""
 
     session_id: str
     speaker: Speaker

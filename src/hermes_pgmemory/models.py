@@ -65,9 +65,12 @@ class AgentKind(StrEnum):
     DEFAULT = "default"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class AddEntry:
-    """Mirror a new entry of MEMORY.md or USER.md; known content is left alone."""
+    """Mirror a new entry of MEMORY.md or USER.md; known content is left alone.
+
+    Like `AddTurn` not frozen, which would cost the hook that makes it a microsecond.
+    """
 
     theme: Theme
     subject: Subject | None = None
@@ -110,7 +113,7 @@ class RemoveEntry:
     metadata: Metadata = field(default_factory=dict[str, JsonScalar])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class AddTurn:
     """Keep one spoken turn of a session."""
 

@@ -211,18 +211,9 @@ def _by_index(rows: list[object], count: int) -> list[Item]:
 
 def unit(value: object) -> list[float] | BadVector:
     """Return *value* scaled to length 1, if it is a vector of finite numbers."""
-    if isinstance(value, str):
-        value = _floats_of_base64(value)
-    if not isinstance(value, list) or not value:
-        return BadVector("something that is no vector")
-    numbers = cast("list[object]", value)
-    # By exact type: JSON's `true` is an int to Python.
-    if not set(map(type, numbers)) <= {float, int}:
-        return BadVector("a vector that holds something else than numbers")
-    try:
-        floats = list(map(float, cast("list[float]", numbers)))
-    except OverflowError:
-        return BadVector("a vector with a number beyond all floats")
+    floats = _of_base64(value) if isinstance(value, str) else _of_list(value)
+    if isinstance(floats, BadVector):
+        return floats
     length = math.hypot(*floats)
     if not math.isfinite(length):
         return BadVector("a vector with NaN or infinity in it")
@@ -231,13 +222,27 @@ def unit(value: object) -> list[float] | BadVector:
     return [number / length for number in floats]
 
 
-def _floats_of_base64(text: str) -> list[float] | None:
+def _of_list(value: object) -> list[float] | BadVector:
+    if not isinstance(value, list) or not value:
+        return BadVector("something that is no vector")
+    numbers = cast("list[object]", value)
+    # By exact type: JSON's `true` is an int to Python.
+    if not set(map(type, numbers)) <= {float, int}:
+        return BadVector("a vector that holds something else than numbers")
+    try:
+        return list(map(float, cast("list[float]", numbers)))
+    except OverflowError:
+        return BadVector("a vector with a number beyond all floats")
+
+
+def _of_base64(text: str) -> list[float] | BadVector:
     """Decode little-endian float32s, the other encoding of the OpenAI protocol."""
     try:
         raw = base64.b64decode(text, validate=True)
-        return list(struct.unpack(f"<{len(raw) // 4}f", raw))
+        floats = list(struct.unpack(f"<{len(raw) // 4}f", raw))
     except (binascii.Error, ValueError, struct.error):
-        return None
+        floats = []
+    return floats or BadVector("something that is no vector")
 
 
 def parse_retry_after(value: str | None, *, now: datetime) -> float | None:

@@ -111,7 +111,9 @@ def read_stamp(
 
 def half(vector: Vector | None) -> HalfVector | None:
     """Make *vector* ready to be sent in binary, as 16-bit floats."""
-    return None if vector is None else HalfVector(list(vector))
+    if vector is None:
+        return None
+    return HalfVector(vector if isinstance(vector, list) else list(vector))
 
 
 def like(vector: Vector | None, kind: str) -> HalfVector | FullVector | None:
