@@ -8,9 +8,10 @@ unknown tags and fields are an error here and a dead letter there, never a guess
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields
 from datetime import UTC, datetime
+from json.encoder import encode_basestring_ascii as quoted
 from typing import Any, Final
 
 from hermes_pgmemory.errors import UnstorableWrite
@@ -58,16 +59,37 @@ _DEFAULTS: Final = {
 _dump = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True).encode
 
 
+def _object(value: Mapping[str, object]) -> str:
+    pairs = [f"{quoted(key)}:{_spelled(item)}" for key, item in value.items()]
+    return "{" + ",".join(pairs) + "}"
+
+
+_SPELLINGS: Final[dict[type, Callable[[Any], str]]] = {
+    str: quoted,
+    Role: quoted,
+    Target: quoted,
+    AgentKind: quoted,
+    int: int.__repr__,
+    datetime: lambda value: repr(value.timestamp()),
+    dict: _object,
+}
+"""How the usual values are spelled; `json` alone takes longer to set out than to do it,
+and a hook waits for it."""
+
+
+def _spelled(value: object) -> str:
+    return _SPELLINGS.get(type(value), _dump)(value)
+
+
 def encode(write: Write) -> str:
     """Return *write* as one line of ASCII JSON."""
     kind = type(write)
-    record: dict[str, object] = {"w": _TAGS[kind]}
+    text = f'{{"w":"{_TAGS[kind]}"'
     for name, default in _DEFAULTS[kind].items():
         value = getattr(write, name)
-        if value == default:
-            continue
-        record[name] = value.timestamp() if name == "at" else value
-    return _dump(record)
+        if value != default:
+            text += f',"{name}":{_spelled(value)}'
+    return text + "}"
 
 
 def tag_of(write: Write) -> str:

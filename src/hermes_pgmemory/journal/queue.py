@@ -97,6 +97,7 @@ class Journal:
         self.epoch = str(uuid4())
         """Names this process run in the database; see `models.Accepted`."""
         self._slot = slot
+        self._folder = slot.parent
         self._lock_fd = lock
         self._quota = quota_bytes
         self._mutex = threading.Lock()
@@ -157,7 +158,7 @@ class Journal:
                 (position, self.epoch, now, text)
                 for position, text in enumerate(texts, self._last + 1)
             ]
-            with Explained("write", self._slot.parent):
+            with Explained("write", self._folder):
                 self._insert(rows)
             self._last += len(rows)
             self._count += len(rows)
@@ -186,7 +187,7 @@ class Journal:
 
     def pending(self, limit: int) -> list[Record]:
         """Return up to *limit* writes not yet acknowledged, oldest first."""
-        with self._mutex, Explained("read", self._slot.parent):
+        with self._mutex, Explained("read", self._folder):
             rows = self._hook.execute(_PENDING, (limit,)).fetchall()
         return [Record(*row) for row in rows]
 
@@ -195,7 +196,7 @@ class Journal:
         done = list(records)
         if not done:
             return
-        with self._mutex, Explained("write", self._slot.parent):
+        with self._mutex, Explained("write", self._folder):
             cursor = self._hook.execute(_ACKNOWLEDGE, (done[-1].position,))
             self._dirty = True
             if cursor.rowcount == len(done):
@@ -206,7 +207,7 @@ class Journal:
 
     def bury(self, record: Record, reason: str) -> None:
         """Move one write the database will never take to the dead letters."""
-        with self._mutex, Explained("write", self._slot.parent):
+        with self._mutex, Explained("write", self._folder):
             with self._transaction():
                 self._hook.execute(_BURY, (reason, record.position))
                 dropped = self._hook.execute(_DROP, (record.position,)).rowcount
@@ -220,7 +221,7 @@ class Journal:
         Raises:
             JournalUnavailable: The disk does not take the note.
         """
-        with self._mutex, Explained("write", self._slot.parent):
+        with self._mutex, Explained("write", self._folder):
             if since is None:
                 self._hook.execute(_NO_OUTAGE)
             else:
@@ -238,12 +239,12 @@ class Journal:
             return
         if not self._slot.exists():
             raise JournalUnavailable(
-                f"{self._slot.parent} was deleted under this process: {self._count} "
+                f"{self._folder} was deleted under this process: {self._count} "
                 "accepted writes live in it alone until the database takes them"
             )
         self._dirty = False
         try:
-            with Explained("sync", self._slot.parent):
+            with Explained("sync", self._folder):
                 busy, pages, done = self._keeper.execute(_CHECKPOINT).fetchone()
                 self._dirty = self._dirty or bool(busy)
                 if pages == done:
@@ -295,7 +296,7 @@ class Journal:
     @property
     def has_dead_letters(self) -> bool:
         """Whether any write was buried in this slot."""
-        with self._mutex, Explained("read", self._slot.parent):
+        with self._mutex, Explained("read", self._folder):
             return bool(self._hook.execute(_DEAD).fetchone()[0])
 
 
