@@ -11,13 +11,12 @@ import logging
 import os
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Iterable
 from contextlib import closing
 from datetime import UTC, datetime
 from typing import Final
 
-from hermes_pgmemory import memory_files, telemetry
+from hermes_pgmemory import telemetry
 from hermes_pgmemory.batcher import Batcher, WriterPolicy
 from hermes_pgmemory.breaker import CircuitBreaker
 from hermes_pgmemory.codec import encode
@@ -34,6 +33,7 @@ from hermes_pgmemory.models import AgentKind, SeeAgent, Theme, Write
 from hermes_pgmemory.notices import Notices
 from hermes_pgmemory.paths import HomePaths
 from hermes_pgmemory.private_notes import PrivateNotes
+from hermes_pgmemory.prompts import Prompts
 from hermes_pgmemory.recall import Recall
 from hermes_pgmemory.store import Store
 from hermes_pgmemory.store.standby import ReplicatedStore
@@ -49,7 +49,6 @@ FIRST_MEETING_S: Final = 5.0
 SYNC_AFTER_S: Final = 0.5
 VERIFY_TIMEOUT_S: Final = 5.0
 SEE_EVERY_S: Final = 60.0
-REMEMBERED_PROMPTS: Final = 512
 _ACCEPTED: Final = WRITES.labels(outcome="accepted")
 _REFUSED: Final = WRITES.labels(outcome="refused")
 
@@ -101,7 +100,7 @@ class Engine:
         self._files = FileMirror(paths, self._store, self.private_notes)
         self._healer = Healer(self._store, self._batcher)
         self._adopted_at = 0.0
-        self._prompts: OrderedDict[tuple[str, str], frozenset[str]] = OrderedDict()
+        self.prompts = Prompts(paths)
         self._seen: dict[Theme, float] = {}
         self._unsynced = threading.Event()
         self._closing = threading.Event()
@@ -166,22 +165,6 @@ class Engine:
         # The writer's own batcher is the writer's thread's.
         batcher = self._make_batcher()
         return retry_dead_letters(self.paths.journal, batcher, timeout_s=timeout_s)
-
-    # -- prompts -------------------------------------------------------------
-
-    def note_prompt(self, theme: Theme, session_id: str) -> None:
-        """Remember which file entries the prompt being built now shows."""
-        shown = memory_files.shown(self.paths)
-        with self._mutex:
-            self._prompts[theme, session_id] = shown
-            self._prompts.move_to_end((theme, session_id))
-            while len(self._prompts) > REMEMBERED_PROMPTS:
-                self._prompts.popitem(last=False)
-
-    def shown_in_prompt(self, theme: Theme, session_id: str) -> frozenset[str]:
-        """Return the entries this session's prompt shows, as far as we know."""
-        with self._mutex:
-            return self._prompts.get((theme, session_id), frozenset())
 
     # -- life ----------------------------------------------------------------
 

@@ -192,7 +192,7 @@ class PgvectorProvider(MemoryProvider):
         if session is None:
             return ""
         speaker = session.speaker
-        self._share(session).note_prompt(speaker.theme, speaker.session_id)
+        self._share(session).prompts.note(speaker.theme, speaker.session_id)
         return render.prompt_block(speaker.theme)
 
     @fail_soft("")
@@ -211,7 +211,7 @@ class PgvectorProvider(MemoryProvider):
                 target=None,
                 limit=session.settings.prefetch_limit,
                 deadline=Deadline(session.settings.prefetch_budget_s),
-                exclude=engine.shown_in_prompt(
+                exclude=engine.prompts.shown(
                     speaker.theme,
                     session.session_named(session_id) or speaker.session_id,
                 ),
