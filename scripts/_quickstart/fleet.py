@@ -133,10 +133,13 @@ class Fleet:
         status = json.loads(self.pgvector(self.first, "status", "--json"))
         themes = status["themes"]
         waiting = status["parts"]["journal"]["pending"]
+        bare = sum(
+            theme["unembedded_entries"] + theme["unembedded_turns"] for theme in themes
+        )
         return (
             sum(theme["entries"] for theme in themes),
             sum(theme["turns"] for theme in themes),
-            sum(theme["unembedded"] for theme in themes) + waiting,
+            bare + waiting,
         )
 
     def pids(self) -> tuple[int, ...]:
