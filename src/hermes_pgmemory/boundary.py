@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final, ParamSpec, TypeVar
 
 from hermes_pgmemory.errors import PgMemoryError
-from hermes_pgmemory.metrics import HOOK_FAILURES, HOOK_SECONDS
+from hermes_pgmemory.metrics import HOOK_FAILURES, HOOK_SECONDS, LaterObserved
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -33,7 +33,7 @@ def fail_soft(fallback: R) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """
 
     def wrap(hook: Callable[P, R]) -> Callable[P, R]:
-        took_s = HOOK_SECONDS.labels(hook=hook.__name__)
+        took_s = LaterObserved(HOOK_SECONDS.labels(hook=hook.__name__))
         last_warned: dict[type[Exception], float] = {}
 
         @functools.wraps(hook)
@@ -57,7 +57,7 @@ def fail_soft(fallback: R) -> Callable[[Callable[P, R]], Callable[P, R]]:
                 )
                 return fallback
             finally:
-                took_s.observe(time.perf_counter() - started)
+                took_s.note(time.perf_counter() - started)
 
         return guarded
 

@@ -8,9 +8,11 @@ what the exporter sees for itself when it is asked is an `OnLook`.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily
@@ -220,11 +222,41 @@ DATABASE_BYTES: Final = OnLook(
 )
 
 
+class LaterObserved:
+    """Times that are noted on a hot path and observed when somebody looks.
+
+    Noting is an append, a thirtieth of what observing takes.
+    """
+
+    _all: ClassVar[list[LaterObserved]] = []
+
+    def __init__(self, histogram: Histogram) -> None:
+        """Note for *histogram*, whose labels are set."""
+        self._histogram = histogram
+        # Where nobody ever looks, the oldest go.
+        self._noted: deque[float] = deque(maxlen=65_536)
+        self.note: Final = self._noted.append
+        self._all.append(self)
+
+    @classmethod
+    def settle(cls) -> None:
+        """Observe all that was noted so far."""
+        for one in cls._all:
+            one.observe()
+
+    def observe(self) -> None:
+        """Observe what was noted here."""
+        with suppress(IndexError):  # at the end; another thread may observe, too
+            while True:
+                self._histogram.observe(self._noted.popleft())
+
+
 def readings() -> Iterator[tuple[tuple[str, ...], float]]:
     """Yield what this process has counted: sample name and label values, number.
 
     What is still zero is left out.
     """
+    LaterObserved.settle()
     for family in REGISTRY.collect():
         for sample in family.samples:
             if sample.value and not sample.name.endswith("_created"):

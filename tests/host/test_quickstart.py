@@ -1,4 +1,4 @@
-"""The quickstart as a user meets it: interrupted, or in the wrong place."""
+"""The quickstart as a user meets it: to its end, interrupted, in the wrong place."""
 
 from __future__ import annotations
 
@@ -29,6 +29,19 @@ def begin(home: Path, **options: Any) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+def test_a_whole_run_finds_everything_and_leaks_nothing(tmp_path: Path):
+    home = tmp_path / "run"
+    with begin(home) as process:
+        out, err = process.communicate(timeout=240)
+    assert process.returncode == 0, out + err
+    last = json.loads(out.splitlines()[-1])
+    assert last["ok"]
+    assert (last["themes"], last["leaks"]) == (3, 0)
+    assert last["own_recall"] >= 0.99
+    assert last["cross_theme_recall"] >= 0.99
+    assert processes.ours(home, home) == []
 
 
 @pytest.mark.parametrize(
