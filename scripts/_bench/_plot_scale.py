@@ -20,7 +20,8 @@ def main() -> None:
     if report["reference"]:
         drawn["reference 1.0.0"] = report["reference"]
     figure, (recall, times) = plt.subplots(1, 2, figsize=(11, 4.2))
-    for name, ones in drawn.items():
+    for name, unordered in drawn.items():
+        ones = drawn[name] = sorted(unordered, key=lambda one: one["rows"])
         rows = [one["rows"] for one in ones]
         recall.plot(rows, [one["recall_at_10"] for one in ones], "o-", label=name)
         times.plot(rows, [one["p50_ms"] for one in ones], "o-", label=f"{name}, p50")
