@@ -7,6 +7,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
 from cli_kit import Run
 
 from hermes_pgmemory.codec import encode
@@ -42,6 +43,20 @@ class TestMigrate:
         assert model is not None
         assert (model.name, model.dimension) == ("nomic-embed-text", 768)
         assert model.query_prefix == "search_query: "
+
+    @pytest.mark.parametrize(("dimensions", "said"), [(3072, False), (4096, True)])
+    def test_it_says_where_vectors_are_too_long_for_an_index(
+        self,
+        run: Run,
+        configure: Configure,
+        new_database: NewDatabase,
+        dimensions: int,
+        said: bool,
+    ):
+        configure(dsn=new_database())
+        ran = run("migrate", "--model", "long", "--dimensions", str(dimensions))
+        assert ran.status == 0, ran.err
+        assert ("4096 numbers cannot be indexed" in ran.out) == said
 
     def test_otherwise_the_configured_model_is_asked(
         self, run: Run, configure: Configure, new_database: NewDatabase

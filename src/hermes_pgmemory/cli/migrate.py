@@ -127,6 +127,12 @@ def _apply(dsn: str, settings: Settings, model: EmbeddingModel) -> Result:
 
     done = migrate.upgrade(dsn, model, text_search_config=settings.text_search_config)
     lines = [f"applied {name}" for name in done.applied] or ["up to date"]
+    indexable = model.dimension <= migrate.MAX_INDEXED_DIMENSION
+    if done.applied and not indexable:
+        lines.append(
+            f"vectors of {model.dimension} numbers cannot be indexed "
+            f"({migrate.MAX_INDEXED_DIMENSION} can): every search is exact"
+        )
     data: dict[str, Any] = {"applied": done.applied, "current": True}
     if done.adopted is not None:
         data["adopted"] = asdict(done.adopted)
