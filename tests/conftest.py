@@ -230,7 +230,8 @@ def _admin(server: str) -> Iterator[psycopg.Connection]:
 
 
 def _create(server: str, name: str, *, template: str = "template0") -> None:
-    clone = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
+    # By files, which without fsync costs half of writing them to the log.
+    clone = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY")
     with _admin(server) as admin:
         admin.execute(clone.format(sql.Identifier(name), sql.Identifier(template)))
 
