@@ -24,6 +24,7 @@ from hermes_pgmemory.models import EmbeddingModel
 from hermes_pgmemory.paths import RUNTIME_DIR_VARIABLE, HomePaths
 from hermes_pgmemory.store import migrate
 
+DIES_WITHIN_S: Final = 10.0
 MODEL: Final = EmbeddingModel(name="chaos", dimension=DIMENSION)
 
 
@@ -57,7 +58,13 @@ class Stage:
         """End the postmaster as the kernel would when memory runs out."""
         with suppress(FileNotFoundError, ProcessLookupError):
             note = self.server.status().data_dir / "postmaster.pid"
-            os.kill(int(note.read_text().split()[0]), signal.SIGKILL)
+            pid = int(note.read_text().split()[0])
+            os.kill(pid, signal.SIGKILL)
+            # A dying one looks alive: a restart at this moment would find it running.
+            deadline = time.monotonic() + DIES_WITHIN_S
+            while time.monotonic() < deadline:
+                os.kill(pid, 0)
+                time.sleep(0.005)
 
     def terminate_backends(self) -> None:
         """End every client's backend, if the server is there."""
