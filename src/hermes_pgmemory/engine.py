@@ -35,7 +35,8 @@ from hermes_pgmemory.paths import HomePaths
 from hermes_pgmemory.private_notes import PrivateNotes
 from hermes_pgmemory.prompts import Prompts
 from hermes_pgmemory.recall import Recall
-from hermes_pgmemory.store import Store
+from hermes_pgmemory.store import DatabaseFacts, Store
+from hermes_pgmemory.store.failures import lacking
 from hermes_pgmemory.store.standby import ReplicatedStore
 from hermes_pgmemory.store.unusable import UnusableStore
 from hermes_pgmemory.subjects import STAND_IN, known_key, remember_key
@@ -100,6 +101,7 @@ class Engine:
         self._files = FileMirror(paths, self._store, self.private_notes)
         self._healer = Healer(self._store, self._batcher)
         self._adopted_at = 0.0
+        self._told_what_lacks = False
         self.prompts = Prompts(paths)
         self._seen: dict[Theme, float] = {}
         self._unsynced = threading.Event()
@@ -238,10 +240,16 @@ class Engine:
             if not self.paths.server.is_dir():
                 raise SchemaError("no database yet: run `hermes-pgvector setup`")
             self.server.ensure_running()
-        facts = self._store.verify(timeout_s=VERIFY_TIMEOUT_S)
+        facts = self._store.verify(timeout_s=VERIFY_TIMEOUT_S, whole=False)
         remember_key(self.paths, facts.subject_key)
+        self._tell_what_lacks(facts)
         if self._model_watch.compare(facts.model):
             self._healer.begin_anew()
+
+    def _tell_what_lacks(self, facts: DatabaseFacts) -> None:
+        if facts.lacks and not self._told_what_lacks:
+            log.warning("delegations are put aside: %s", lacking(facts.lacks))
+        self._told_what_lacks = bool(facts.lacks)
 
     def _make_batcher(self) -> Batcher:
         settings = self.settings

@@ -131,7 +131,7 @@ class Exporter(Collector):
                 return Database(up=None)
             dsn = server.dsn
         with closing(Store(dsn, pool_size=1)) as store:
-            store.verify(timeout_s=ANSWER_S)
+            store.verify(timeout_s=ANSWER_S, whole=False)
             try:
                 sizes = store.maintenance.sizes(timeout_s=ANSWER_S)
                 themes = store.counts(timeout_s=COUNT_S)

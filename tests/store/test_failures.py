@@ -12,6 +12,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from hermes_pgmemory.errors import DatabaseUnavailable, SchemaError, UnstorableWrite
+from hermes_pgmemory.models import AgentKind, RecordDelegation, SeeAgent, Theme
 from hermes_pgmemory.store import migrate
 
 PASSWORD = "s3 @/'\\%cret"
@@ -150,10 +151,55 @@ class TestVerify:
         assert "9999_future" in told
         assert "upgrade hermes-pgmemory" in told
 
+    def test_an_agent_does_without_the_registry_of_agents(self, memory):
+        without_agents(memory)
+        facts = memory.store.verify(timeout_s=5, whole=False)
+        assert facts.lacks == ["0003_agents"]
+
+    def test_but_not_without_its_memories(self, memory):
+        memory.query("DELETE FROM memory_migrations WHERE version LIKE '0002%'")
+        with pytest.raises(SchemaError, match="lacks 0002_memories"):
+            memory.store.verify(timeout_s=5, whole=False)
+
     def test_refuses_a_database_left_behind(self, memory):
         memory.query("DELETE FROM memory_migrations WHERE version LIKE '0003%'")
         told = failure_of_verify(memory.store)
         assert told == ("the database lacks 0003_agents: run `hermes-pgvector migrate`")
+
+
+def without_agents(memory):
+    memory.query(
+        "DELETE FROM memory_migrations WHERE version LIKE '0003%';"
+        "DROP VIEW v_agent_memory;"
+        "DROP TABLE memory_agents, memory_agent_edges, memory_maintenance_log"
+    )
+
+
+class TestWithoutAgents:
+    """A database that lacks the registry keeps everything else working."""
+
+    @pytest.fixture(autouse=True)
+    def registry_away(self, memory):
+        without_agents(memory)
+
+    def test_memories_and_turns_are_stored_found_and_counted(self, memory, contents_of):
+        seen = SeeAgent(theme=Theme("work"), kind=AgentKind.THEME, at=memory.tick())
+        memory.apply(memory.add("tea"), memory.turn("tea?"), seen)
+        assert contents_of(memory.entries("tea")) == ["tea"]
+        assert contents_of(memory.turns("tea")) == ["tea?"]
+        (counted,) = memory.store.counts(timeout_s=5)
+        assert (counted.entries, counted.turns, counted.last_seen) == (1, 1, None)
+
+    def test_a_delegation_is_refused_by_itself_and_says_what_to_run(self, memory):
+        delegation = RecordDelegation(
+            theme=Theme("work"),
+            parent_session_id="p",
+            child_session_id="c",
+            task="look",
+            at=memory.tick(),
+        )
+        with pytest.raises(UnstorableWrite, match=r"migrate.*replay --dead"):
+            memory.apply(delegation)
 
 
 class TestWriting:

@@ -21,6 +21,7 @@ from hermes_pgmemory.errors import PgMemoryError, Unavailable
 from hermes_pgmemory.models import EmbeddingModel, ThemeCount
 from hermes_pgmemory.paths import PROVIDER, HomePaths
 from hermes_pgmemory.store import DatabaseFacts, Store, migrate
+from hermes_pgmemory.store.failures import lacking
 from hermes_pgmemory.store.standby import KEY
 
 TIMEOUT_S: Final = 5.0
@@ -179,7 +180,7 @@ def _asked(
     store: Store, kind: str
 ) -> tuple[Part, DatabaseFacts | PgMemoryError | None, Sequence[ThemeCount]]:
     try:
-        facts = store.verify(timeout_s=TIMEOUT_S)
+        facts = store.verify(timeout_s=TIMEOUT_S, whole=False)
     except Unavailable:
         raise
     except PgMemoryError as exc:
@@ -212,6 +213,8 @@ def _schema(database: Part, facts: DatabaseFacts | PgMemoryError | None) -> Part
         return _failed(facts, {})
     if facts is None:
         return Part(State.UNKNOWN, f"the database is {database.state}")
+    if facts.lacks:
+        return Part(State.PROBLEM, lacking(facts.lacks), {"lacks": list(facts.lacks)})
     version, words = migrate.shipped()[-1].version, facts.text_search_config
     detail = f"up to date at {version}, words by {words}"
     told = {"version": version, "text_search_config": words}

@@ -93,18 +93,19 @@ class Store:
         """Close all connections and end all threads; harmless twice, or unused."""
         self._database.close()
 
-    def verify(self, *, timeout_s: float) -> DatabaseFacts:
+    def verify(self, *, timeout_s: float, whole: bool = True) -> DatabaseFacts:
         """Check that the schema is this package's, and return the database's facts.
+
+        Unless the *whole* schema is wanted, what `migrate.OPTIONAL` names may lack.
 
         Raises:
             SchemaError: Migrations are missing, edited, or newer than this package.
         """
         with self._database.transaction(timeout_s) as conn:
-            if missing := migrate.pending(conn):
-                raise SchemaError(
-                    f"the database lacks {', '.join(missing)}: {failures.MIGRATE}"
-                )
-            return read_facts(conn)
+            missing = migrate.pending(conn)
+            if missing and (whole or not migrate.OPTIONAL.issuperset(missing)):
+                raise SchemaError(failures.lacking(missing))
+            return read_facts(conn, lacks=missing)
 
     def apply(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,10 +26,14 @@ class DatabaseFacts:
     """PostgreSQL's `server_version_num`, like 180006."""
     extension_version: str
     """pgvector's, like 0.8.6."""
+    lacks: Sequence[str] = ()
+    """Migrations that are missing and that an agent can do without."""
 
 
-def read_facts(conn: psycopg.Connection[Any]) -> DatabaseFacts:
-    """Read them from a migrated database."""
+def read_facts(
+    conn: psycopg.Connection[Any], *, lacks: Sequence[str] = ()
+) -> DatabaseFacts:
+    """Read them from a database that is migrated but for what it *lacks*."""
     name, dimension, query, document, words, key, server, extension = conn.execute(
         QUERIES["facts"]
     ).fetchall()[0]
@@ -41,4 +46,5 @@ def read_facts(conn: psycopg.Connection[Any]) -> DatabaseFacts:
         subject_key=key or "",
         server_version=server,
         extension_version=extension or "",
+        lacks=lacks,
     )

@@ -8,7 +8,7 @@ dropped) nor a secret of the connection string.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from typing import Final
 
@@ -25,6 +25,12 @@ from hermes_pgmemory.errors import (
 )
 
 MIGRATE: Final = "run `hermes-pgvector migrate`"
+
+
+def lacking(versions: Iterable[str]) -> str:
+    """Say which migrations a database lacks, and what to run."""
+    return f"the database lacks {', '.join(versions)}: {MIGRATE}"
+
 
 _LONGEST: Final = 200
 """Characters of a server's message worth showing."""

@@ -32,6 +32,9 @@ from hermes_pgmemory.store.queries import QUERIES
 MAX_DIMENSION: Final = 16_000
 """Components of a halfvec, at most."""
 
+OPTIONAL: Final = frozenset({"0003_agents"})
+"""Without these an agent goes on, with less; commands may ask for them."""
+
 MAX_INDEXED_DIMENSION: Final = 4_000
 """Components beyond which no index can be built: such a database searches exactly."""
 

@@ -23,7 +23,8 @@ SELECT (SELECT value #>> '{}' FROM memory_settings WHERE key = 'text_search_conf
          WHERE id = (SELECT value::smallint
                        FROM memory_settings
                       WHERE key = 'active_model_id')) AS model,
-       to_regtype('halfvec')::oid::bigint AS halfvec_oid;
+       to_regtype('halfvec')::oid::bigint AS halfvec_oid,
+       to_regclass('memory_agents') IS NOT NULL AS has_agents;
 
 -- :name lock_positions
 -- Lock each theme's place in each journal, in an order that all agents share, and

@@ -58,6 +58,8 @@ _SET_VECTORS: Final[dict[Table, LiteralString]] = {
 
 def counts(conn: psycopg.Connection[Any]) -> list[ThemeCount]:
     """Count what each theme holds, by name."""
+    (has_agents,) = conn.execute(QUERIES["has_agents"]).fetchall()[0]
+    name = "counts" if has_agents else "counts_without_agents"
     return [
         ThemeCount(
             theme=Theme(theme),
@@ -78,7 +80,7 @@ def counts(conn: psycopg.Connection[Any]) -> list[ThemeCount]:
             bare_entries,
             bare_turns,
             last_seen,
-        ) in conn.execute(QUERIES["counts"])
+        ) in conn.execute(QUERIES[name])
     ]
 
 

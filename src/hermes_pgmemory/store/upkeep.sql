@@ -1,7 +1,7 @@
--- :name counts
--- What each theme holds, by name. Retired entries are not recalled and not counted
--- as entries; what is never to be embedded does not wait for a vector.
-WITH entries AS (
+-- :fragment held
+-- What each theme holds. Retired entries are not recalled and not counted as entries;
+-- what is never to be embedded does not wait for a vector.
+entries AS (
     SELECT agent_identity,
            count(*) FILTER (WHERE retired_at IS NULL) AS live,
            count(*) FILTER (WHERE retired_at IS NOT NULL) AS retired,
@@ -15,18 +15,38 @@ WITH entries AS (
       FROM conversations
      GROUP BY agent_identity
 )
+
+-- :fragment counted
 SELECT agent_identity,
-       memory_agents.kind,
+       agents.kind,
        coalesce(entries.live, 0),
        coalesce(entries.retired, 0),
        coalesce(turns.stored, 0),
        coalesce(entries.waiting, 0),
        coalesce(turns.waiting, 0),
-       memory_agents.last_seen
-  FROM memory_agents
+       agents.last_seen
+  FROM agents
   FULL JOIN entries USING (agent_identity)
   FULL JOIN turns USING (agent_identity)
- ORDER BY agent_identity;
+ ORDER BY agent_identity
+
+-- :name has_agents
+SELECT to_regclass('memory_agents') IS NOT NULL;
+
+-- :name counts
+WITH {held}, agents AS (
+    SELECT agent_identity, kind, last_seen FROM memory_agents
+)
+{counted};
+
+-- :name counts_without_agents
+-- The same where nobody has a place to be seen in.
+WITH {held}, agents AS (
+    SELECT NULL::text AS agent_identity, NULL::text AS kind,
+           NULL::timestamptz AS last_seen
+     WHERE false
+)
+{counted};
 
 -- :fragment before
 -- The end of what was said before `turn` in its session, on behalf of the same contact:

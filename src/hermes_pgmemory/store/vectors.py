@@ -34,6 +34,8 @@ class Stamp:
     """Its name."""
     halfvec_oid: int
     """PostgreSQL's number for the type in this database; arrays must name it."""
+    has_agents: bool = True
+    """Whether there are tables for who was seen and who delegated what."""
 
     def on(self, vector: Vector | None) -> Mapping[str, Any]:
         """Return the parameters of a row with this *vector*.
@@ -103,7 +105,7 @@ def read_stamp(
     row = conn.execute(QUERIES["settings"]).fetchone()
     if row is None or row[0] is None:
         raise SchemaError(f"memory_settings has no text_search_config: {MIGRATE}")
-    stamp = Stamp(config=row[0], model_id=row[1], model=row[2], halfvec_oid=row[3])
+    stamp = Stamp(*row)
     if vectors_of is not None and stamp.model not in {None, vectors_of}:
         raise ModelMismatch(database=stamp.model or "", configured=vectors_of)
     return stamp

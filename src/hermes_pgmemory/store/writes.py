@@ -13,6 +13,7 @@ from typing import Any, assert_never
 
 import psycopg
 
+from hermes_pgmemory.errors import UnstorableWrite
 from hermes_pgmemory.models import (
     Accepted,
     AddEntry,
@@ -25,6 +26,7 @@ from hermes_pgmemory.models import (
     Write,
 )
 from hermes_pgmemory.store import agents, entries, turns
+from hermes_pgmemory.store.failures import MIGRATE
 from hermes_pgmemory.store.queries import QUERIES
 from hermes_pgmemory.store.vectors import read_stamp
 
@@ -89,8 +91,16 @@ def apply(
             fresh += 1
     entries.write(conn, kinds.entries, stamp)
     turns.write(conn, kinds.turns, stamp)
-    agents.see(conn, kinds.sightings)
-    agents.delegate(conn, kinds.delegations)
+    if stamp.has_agents:
+        agents.see(conn, kinds.sightings)
+        agents.delegate(conn, kinds.delegations)
+    elif kinds.delegations:
+        # Alone it becomes a dead letter, which can be tried again; a sighting is
+        # made anew every minute.
+        raise UnstorableWrite(
+            f"the database has no place for delegations: {MIGRATE}, then "
+            "`hermes-pgvector replay --dead`"
+        )
     _advance(conn, dict(reached.items() - known.items()))
     return fresh
 
