@@ -143,6 +143,35 @@ def drive(python: str, script: str, *args: object) -> dict[str, Any]:
     return json.loads(out.strip().splitlines()[-1])
 
 
+def hand_over(
+    rows: int, *, latency_ms: float, said_again: int = 0
+) -> tuple[dict[str, Any], dict[str, Any], int]:
+    """Hand *rows* turns to both, one after the other on one server.
+
+    Returns:
+        What `_drive_writes.py` found of ours and of the reference, and how many
+        requests ours made.
+    """
+    python = os.environ["REFERENCE_PYTHON"]
+    with stage() as scene, embedder(latency_ms=latency_ms) as endpoint:
+        dsn = scene.ours("ours")
+        settings: dict[str, Any] = {"dsn": dsn, "embed_url": endpoint.url}
+        given = (scene.home("ours", settings), dsn, rows, said_again)
+        ours = drive(sys.executable, "_drive_writes.py", "ours", *given)
+        requests = endpoint.requests()
+        say(f"ours       {ours['rows_per_s']:>8} rows/s, {requests} requests")
+        dsn = scene.reference("reference", python)
+        settings |= {
+            "dsn": dsn,
+            "embed_model": MODEL.name,
+            "write_queue_maxsize": 10**5,
+        }
+        given = (scene.home("reference", settings), dsn, rows, said_again)
+        reference = drive(python, "_drive_writes.py", "reference", *given)
+        say(f"reference  {reference['rows_per_s']:>8} rows/s")
+    return ours, reference, requests
+
+
 def connections(dsn: str) -> int:
     """Count the client connections to the database of *dsn*, ours left out."""
     with psycopg.connect(dsn) as connection:

@@ -12,65 +12,28 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from contextlib import closing, redirect_stdout
 from pathlib import Path
-from statistics import median
-from typing import Any, LiteralString
+from typing import Any
 
 import psycopg
+from _ask_scale import ask_ours, judged
 from _scale_data import CHOSEN, Data, fill_ours, fill_reference, stage_rows
 from _stage import HERE, Stage, drive, say, stage
-from pgvector import HalfVector
 from rich.console import Console
 from rich.progress import Progress, track
 
 from hermes_pgmemory import cli
-from hermes_pgmemory.models import EmbeddingModel, Scope, Theme
+from hermes_pgmemory.models import EmbeddingModel
 from hermes_pgmemory.store import Store
 from hermes_pgmemory.store.vectors import adapters
 
-LIMIT, POOL, EF_SEARCH = 10, 50, 200
 SEALED_SHARE = 0.95
-ENOUGH = 0.99
-"""Recall from which on SQL by hand counts as an answer."""
 CONSOLE = Console(stderr=True)
-COLUMNS: LiteralString = (
-    "id, agent_identity, target, content, created_at, updated_at,"
-    " 1 - distance AS similarity"
-)
-MINE: LiteralString = (
-    "(%(theme)s::text IS NULL OR agent_identity = %(theme)s)"
-    " AND subject IS NULL AND retired_at IS NULL AND model_id = 1"
-)
-EXACT: LiteralString = f"""
-SELECT {COLUMNS}
-  FROM (SELECT *, embedding <=> %(vector)b::halfvec AS distance
-          FROM memory_entries
-         WHERE {MINE}
-         ORDER BY distance, id LIMIT %(pool)s) AS pool
- ORDER BY distance, id LIMIT 10
-"""
-SEALED: LiteralString = f"""
-WITH sealed AS MATERIALIZED (
-    SELECT *, embedding <=> %(vector)b::halfvec AS distance
-      FROM memory_entries
-     WHERE {MINE} AND id <= %(watermark)s
-     ORDER BY embedding <=> %(vector)b::halfvec LIMIT %(pool)s
-), tail AS MATERIALIZED (
-    SELECT *, embedding <=> %(vector)b::halfvec AS distance
-      FROM memory_entries
-     WHERE {MINE} AND id > %(watermark)s
-     ORDER BY distance LIMIT %(pool)s
-)
-SELECT {COLUMNS} FROM (SELECT * FROM sealed UNION ALL SELECT * FROM tail) AS pool
- ORDER BY distance, id LIMIT 10
-"""
 
 
 def main() -> None:
@@ -140,114 +103,6 @@ def prepare_ours(scene: Stage, data: Data, min_rows: int) -> tuple[str, int]:
     return dsn, watermark
 
 
-def ask_ours(
-    store: Store,
-    conn: psycopg.Connection[Any],
-    data: Data,
-    rank: int | None,
-    vectors: Sequence[Any],
-    watermark: int,
-) -> dict[str, Any]:
-    """Ask one theme everything, in turns with the SQL written by hand."""
-    theme = rank and f"theme-{rank}"
-    scope = Scope(theme=theme and Theme(theme), subject=None)
-    conn.execute("SET hnsw.iterative_scan = relaxed_order")
-    conn.execute(f"SET hnsw.ef_search = {EF_SEARCH}")
-    texts = _words(data, len(vectors))
-    times: dict[str, list[float]] = {"ours": [], "words": [], "exact": [], "sealed": []}
-    truth: list[list[int]] = []
-    answers: list[list[int]] = []
-    by_hand: list[list[int]] = []
-    # The first question warms everything up and does not count.
-    for vector, text in zip([vectors[0], *vectors], [texts[0], *texts], strict=True):
-        values = vector.tolist()
-        parameters = {
-            "vector": HalfVector(values),
-            "theme": theme,
-            "watermark": watermark,
-            "pool": POOL,
-        }
-
-        def search(text: str, values: list[float] = values) -> list[Any]:
-            return store.search_entries(
-                text=text,
-                vector=values,
-                scope=scope,
-                target=None,
-                limit=LIMIT,
-                timeout_s=60,
-            )
-
-        truth.append(
-            [row[0] for row in _timed(times["exact"], conn, EXACT, parameters)]
-        )
-        by_hand.append(
-            [row[0] for row in _timed(times["sealed"], conn, SEALED, parameters)]
-        )
-        began = time.perf_counter()
-        hits = search("")
-        times["ours"].append((time.perf_counter() - began) * 1000)
-        answers.append([hit.id for hit in hits])
-        began = time.perf_counter()
-        search(text)
-        times["words"].append((time.perf_counter() - began) * 1000)
-    counted = {name: measured[1:] for name, measured in times.items()}
-    raw = median(counted["exact"])
-    # An index that finds less is no better way to the same rows.
-    if _judged(by_hand[1:], truth[1:], counted["sealed"])["recall_at_10"] >= ENOUGH:
-        raw = min(raw, median(counted["sealed"]))
-    return {
-        "rows": data.rows if rank is None else data.sizes[rank - 1],
-        **_judged(answers[1:], truth[1:], counted["ours"]),
-        "raw_p50_ms": round(
-            min(median(counted["exact"]), median(counted["sealed"])), 2
-        ),
-        "words_p50_ms": round(median(counted["words"]), 2),
-        "words_p95_ms": _p95(counted["words"]),
-    }
-
-
-def _words(data: Data, count: int) -> list[str]:
-    """Return questions of eight words, common ones and rare ones, from rows."""
-    texts = data.texts()
-    return [" ".join(next(texts).split()[1:9]) for _ in range(count)]
-
-
-def _timed(
-    times: list[float],
-    conn: psycopg.Connection[Any],
-    statement: LiteralString,
-    parameters: dict[str, Any],
-) -> list[Any]:
-    began = time.perf_counter()
-    rows = conn.execute(statement, parameters).fetchall()
-    times.append((time.perf_counter() - began) * 1000)
-    return rows
-
-
-def _judged(
-    answers: Sequence[Sequence[int]],
-    truth: Sequence[Sequence[int]],
-    times: Sequence[float],
-) -> dict[str, Any]:
-    shares = [
-        len(set(answer) & set(true)) / len(true)
-        for answer, true in zip(answers, truth, strict=True)
-    ]
-    return {
-        "recall_at_10": round(sum(shares) / len(shares), 4),
-        "short": sum(
-            len(answer) < len(true) for answer, true in zip(answers, truth, strict=True)
-        ),
-        "p50_ms": round(median(times), 2),
-        "p95_ms": _p95(times),
-    }
-
-
-def _p95(times: Sequence[float]) -> float:
-    return round(sorted(times)[math.ceil(len(times) * 0.95) - 1], 2)
-
-
 def ask_reference(
     scene: Stage, data: Data, asked: dict[int | None, Any]
 ) -> list[dict[str, Any]]:
@@ -274,7 +129,7 @@ def ask_reference(
             results.append(
                 {
                     "rows": data.rows if rank is None else data.sizes[rank - 1],
-                    **_judged(
+                    **judged(
                         [answer["ids"] for answer in answers],
                         truth,
                         [answer["ms"] for answer in answers],
