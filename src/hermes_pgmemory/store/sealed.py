@@ -126,12 +126,12 @@ class Plan:
 
     kind: str
     rows: int | None = None
-    """How many rows there are to choose from; None has them counted."""
+    """How many rows there are to choose from; None: so few that each is read."""
     watermark: int | None = None
     """Of the sealed index to use; None searches exactly."""
     iterative: bool = False
     budget: float | None = None
-    """Which share of all rows common words may bring; None has all words looked up."""
+    """Which share of all rows common words may bring, among many rows."""
     common: Sequence[tuple[str, float]] = field(default=())
     """Words that many rows hold, and which share of all rows."""
 

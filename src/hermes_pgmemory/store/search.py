@@ -38,15 +38,13 @@ NEIGHBOUR_CHARS: Final = 300
 """Of the turns around a turn, at most."""
 
 
-_IN_HALVES: Final[dict[Table, LiteralString]] = {
-    Table.ENTRIES: QUERIES["search_entries"],
-    Table.TURNS: QUERIES["search_turns"],
+_FEW: Final[dict[Table, LiteralString]] = {
+    Table.ENTRIES: QUERIES["search_few_entries"],
+    Table.TURNS: QUERIES["search_few_turns"],
 }
-# An index serves only the type it was made for. With the other type's statement, as
-# while `convert` is at work, the same rows are found, but exactly.
-_IN_VECTORS: Final[dict[Table, LiteralString]] = {
-    table: statement.replace("::halfvec", "::vector")
-    for table, statement in _IN_HALVES.items()
+_MANY: Final[dict[Table, LiteralString]] = {
+    Table.ENTRIES: QUERIES["search_many_entries"],
+    Table.TURNS: QUERIES["search_many_turns"],
 }
 
 
@@ -175,7 +173,11 @@ def _search(
 ) -> list[DictRow]:
     """Return the candidates; if a sealed index runs dry, find them exactly."""
     plan = planner.plan(conn, table, parameters)
-    statement = _IN_VECTORS[table] if plan.kind == "vector" else _IN_HALVES[table]
+    statement = (_FEW if plan.rows is None else _MANY)[table]
+    # An index serves only the type it was made for. With the other type's statement, as
+    # while `convert` is at work, the same rows are found, but exactly.
+    if plan.kind == "vector":
+        statement = statement.replace("::halfvec", "::vector")
     asked: dict[str, Any] = {
         **parameters,
         **plan.parameters(),

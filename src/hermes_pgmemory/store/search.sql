@@ -10,7 +10,8 @@ AND (subject = %(subject)s::text
 
 -- :fragment visible_entries
 visible AS NOT MATERIALIZED (
-    SELECT agent_identity, id, embedding, model_id, tsv
+    SELECT agent_identity, id, updated_at AS at, NULL AS session_id,
+           embedding, model_id, tsv
       FROM memory_entries
      WHERE {scope}
        AND retired_at IS NULL
@@ -23,7 +24,7 @@ visible AS NOT MATERIALIZED (
 
 -- :fragment visible_turns
 visible AS NOT MATERIALIZED (
-    SELECT agent_identity, id, session_id, ts, embedding, model_id, tsv
+    SELECT agent_identity, id, ts AS at, session_id, embedding, model_id, tsv
       FROM conversations
      WHERE {scope}
        AND (%(session_id)s::text IS NULL OR session_id = %(session_id)s)
@@ -33,15 +34,9 @@ visible AS NOT MATERIALIZED (
        AND {on_platform}
 )
 
--- :fragment ranking
--- Works on `visible`: the rows that scope and filters leave. An index over all themes
--- may run dry before it has found enough of them: `near` tells, and one asks again.
--- Yields `candidates`, the best of either ranking.
---
--- By meaning, among the vectors of the active model: what a sealed index knows, as well
--- as it knows, and the tail behind its watermark exactly. Without a watermark all is
--- tail; whether there is such an index decides about the time only.
--- A question that another model embedded is compared with none.
+-- :fragment question
+-- The model whose vectors the question's can be compared with: a question that another
+-- model embedded is compared with none.
 active AS (
     SELECT id AS model_id
       FROM memory_models
@@ -50,68 +45,18 @@ active AS (
                   WHERE key = 'active_model_id')
        AND (%(model)s::text IS NULL OR name = %(model)s)
 ),
-sealed AS MATERIALIZED (
-    SELECT agent_identity, id, embedding <=> %(vector)b::halfvec AS distance
-      FROM visible
-     WHERE %(vector)b::halfvec IS NOT NULL
-       AND model_id = (SELECT model_id FROM active)
-       AND id <= %(watermark)s::bigint
-     ORDER BY embedding <=> %(vector)b::halfvec
-     LIMIT %(pool)s
-),
-tail AS MATERIALIZED (
-    SELECT agent_identity, id, embedding <=> %(vector)b::halfvec AS distance
-      FROM visible
-     WHERE %(vector)b::halfvec IS NOT NULL
-       AND model_id = (SELECT model_id FROM active)
-       AND (%(watermark)s::bigint IS NULL OR id > %(watermark)s)
-     ORDER BY embedding <=> %(vector)b::halfvec, id
-     LIMIT %(pool)s
-),
-nearest AS MATERIALIZED (
-    SELECT agent_identity, id
-      FROM (SELECT * FROM sealed UNION ALL SELECT * FROM tail) AS either
-     ORDER BY distance, id
-     LIMIT %(pool)s
-),
--- How many rows there are to choose from: counted, unless they are too many for that.
-size AS MATERIALIZED (
-    SELECT coalesce(%(rows)s::bigint, (SELECT count(*) FROM visible)) AS rows
-),
--- By words: any of the question's words will do, and a rare one says more. Among many
--- rows the statistics tell which share of all holds a common word.
+-- Any of the question's words will do, and a rare one says more. Among many rows the
+-- statistics tell which share of all holds a common word.
 words AS MATERIALIZED (
     SELECT lexeme, query, coalesce(share, 0) AS share
       FROM (SELECT lexeme, query FROM ({asked}) AS asked ORDER BY place LIMIT 64) AS few
       LEFT JOIN unnest(%(common)s::text[], %(shares)s::float8[])
                 AS known (lexeme, share) USING (lexeme)
-),
--- Few rows are read one by one: the index of words spans all themes, and would bring
--- every theme's rows. Among many rows only the rarest words bring candidates, as many
--- words as keep within the `budget`, each so many rows at most; the others only count
--- in the ranking.
-rare AS MATERIALIZED (
-    SELECT lexeme, query
-      FROM (SELECT lexeme,
-                   query,
-                   sum(share) OVER rarest AS total,
-                   row_number() OVER rarest AS place
-              FROM words
-            WINDOW rarest AS (ORDER BY share, lexeme ROWS UNBOUNDED PRECEDING)) AS ranked
-     WHERE total <= %(budget)s::float8 OR place = 1
-),
-matches AS MATERIALIZED (
-    SELECT lexeme, agent_identity, id
-      FROM (SELECT agent_identity, id, tsv FROM visible OFFSET 0) AS few
-      JOIN words ON tsv @@ query
-     WHERE %(budget)s::float8 IS NULL
-     UNION ALL
-    SELECT lexeme, agent_identity, id
-      FROM rare
-     CROSS JOIN LATERAL (
-        SELECT agent_identity, id FROM visible WHERE tsv @@ query LIMIT 1000) AS holding
-     WHERE %(budget)s::float8 IS NOT NULL
-),
+)
+
+-- :fragment ranking
+-- Of `nearest` and `matches`, among the `size` rows there are to choose from, makes
+-- `candidates`: the best of either ranking.
 weights AS MATERIALIZED (
     SELECT lexeme,
            ln(1 + (SELECT rows FROM size)
@@ -137,40 +82,131 @@ candidates AS MATERIALIZED (
 ),
 -- What is near to this question without answering it: the mean over a sample.
 baseline AS MATERIALIZED (
-    SELECT avg(nullif(1 - (embedding <=> %(vector)b::halfvec), 'NaN')) AS mean,
-           count(embedding) AS sample
-      FROM (SELECT embedding
-              FROM visible
-             WHERE model_id = (SELECT model_id FROM active)
-             LIMIT 256) AS sampled
+    SELECT 1 - avg(distance) AS mean, count(*) AS sample FROM sampled
 )
 
--- :fragment signals
--- Both signals of a row, however it was found, and what they are judged against. The
--- words are counted once more, row by row: a join with all that hold one costs more.
-CASE WHEN model_id = (SELECT model_id FROM active)
-     THEN nullif(1 - (embedding <=> %(vector)b::halfvec), 'NaN') END AS similarity,
-coalesce((SELECT sum(weight) FROM words JOIN weights USING (lexeme) WHERE tsv @@ query)
-         / (SELECT sum(weight) FROM weights), 0) AS lexical,
+-- :fragment measured
+-- What a row's signals are judged against.
 (SELECT count(*) FROM nearest) AS near,
 (SELECT rows FROM size) AS rows,
 (SELECT count(*) FROM words) AS words,
 (SELECT mean FROM baseline) AS mean,
 (SELECT sample FROM baseline) AS sample
 
--- :name search_entries
+-- :fragment few
+-- Few rows are read one by one, and once: the indexes span all themes, and would bring
+-- every theme's rows.
+{question},
+scanned AS MATERIALIZED (
+    SELECT agent_identity, id, at, session_id, tsv,
+           CASE WHEN model_id = (SELECT model_id FROM active)
+                THEN nullif(embedding <=> %(vector)b::halfvec, 'NaN') END AS distance
+      FROM visible
+),
+size AS MATERIALIZED (
+    SELECT count(*) AS rows FROM scanned
+),
+nearest AS MATERIALIZED (
+    SELECT agent_identity, id
+      FROM scanned
+     WHERE distance IS NOT NULL
+     ORDER BY distance, id
+     LIMIT %(pool)s
+),
+matches AS MATERIALIZED (
+    SELECT lexeme, agent_identity, id FROM scanned JOIN words ON tsv @@ query
+),
+sampled AS (
+    SELECT distance FROM scanned WHERE distance IS NOT NULL LIMIT 256
+),
+{ranking}
+
+-- :fragment many
+-- Among many rows indexes help. The nearest are those of what a sealed index knows, as
+-- well as it knows, and of the tail behind its watermark, exactly; without a watermark
+-- all is tail. An index over all themes may run dry before it has found enough of them:
+-- `near` tells, and one asks again.
+{question},
+sealed AS MATERIALIZED (
+    SELECT agent_identity, id, embedding <=> %(vector)b::halfvec AS distance
+      FROM visible
+     WHERE %(vector)b::halfvec IS NOT NULL
+       AND model_id = (SELECT model_id FROM active)
+       AND id <= %(watermark)s::bigint
+     ORDER BY embedding <=> %(vector)b::halfvec
+     LIMIT %(pool)s
+),
+tail AS MATERIALIZED (
+    SELECT agent_identity, id, embedding <=> %(vector)b::halfvec AS distance
+      FROM visible
+     WHERE %(vector)b::halfvec IS NOT NULL
+       AND model_id = (SELECT model_id FROM active)
+       AND (%(watermark)s::bigint IS NULL OR id > %(watermark)s)
+     ORDER BY embedding <=> %(vector)b::halfvec, id
+     LIMIT %(pool)s
+),
+nearest AS MATERIALIZED (
+    SELECT agent_identity, id
+      FROM (SELECT * FROM sealed UNION ALL SELECT * FROM tail) AS either
+     ORDER BY distance, id
+     LIMIT %(pool)s
+),
+size AS MATERIALIZED (
+    SELECT %(rows)s::bigint AS rows
+),
+-- Only the rarest words bring candidates, as many words as keep within the `budget`,
+-- each so many rows at most; the others only count in the ranking.
+rare AS MATERIALIZED (
+    SELECT lexeme, query
+      FROM (SELECT lexeme,
+                   query,
+                   sum(share) OVER rarest AS total,
+                   row_number() OVER rarest AS place
+              FROM words
+            WINDOW rarest AS (ORDER BY share, lexeme ROWS UNBOUNDED PRECEDING)) AS ranked
+     WHERE total <= %(budget)s::float8 OR place = 1
+),
+matches AS MATERIALIZED (
+    SELECT lexeme, agent_identity, id
+      FROM rare
+     CROSS JOIN LATERAL (
+        SELECT agent_identity, id FROM visible WHERE tsv @@ query LIMIT 1000) AS holding
+),
+sampled AS (
+    SELECT nullif(embedding <=> %(vector)b::halfvec, 'NaN') AS distance
+      FROM visible
+     WHERE model_id = (SELECT model_id FROM active)
+     LIMIT 256
+),
+{ranking}
+
+-- :fragment signals_of_many
+-- The words are counted once more, row by row: a join with all that hold one costs more.
+CASE WHEN model_id = (SELECT model_id FROM active)
+     THEN nullif(1 - (embedding <=> %(vector)b::halfvec), 'NaN') END AS similarity,
+coalesce((SELECT sum(weight) FROM words JOIN weights USING (lexeme) WHERE tsv @@ query)
+         / (SELECT sum(weight) FROM weights), 0) AS lexical
+
+-- :name search_few_entries
 -- Candidates among memory entries, in no order.
 WITH {visible_entries},
-{ranking}
-SELECT agent_identity, id, updated_at AS at, {signals}
+{few}
+SELECT agent_identity, id, at,
+       1 - distance AS similarity, coalesce(lexical, 0) AS lexical, {measured}
+  FROM candidates
+  JOIN scanned USING (agent_identity, id)
+  LEFT JOIN spoken USING (agent_identity, id);
+
+-- :name search_many_entries
+WITH {visible_entries},
+{many}
+SELECT agent_identity, id, updated_at AS at, {signals_of_many}, {measured}
   FROM candidates
   JOIN memory_entries USING (agent_identity, id);
 
--- :name search_turns
--- Candidates among conversation turns and the two turns before and after each, in no
--- order. A candidate comes with the ids of all these, its own among them.
-WITH {visible_turns},
-{ranking},
+-- :fragment considered
+-- The candidates and the two turns before and after each. A candidate comes with the
+-- ids of all these, its own among them.
 chains AS MATERIALIZED (
     SELECT turn.agent_identity,
            turn.id,
@@ -178,22 +214,22 @@ chains AS MATERIALIZED (
       FROM candidates
       JOIN conversations AS turn USING (agent_identity, id)
      CROSS JOIN LATERAL (
-        SELECT coalesce(array_agg(id ORDER BY ts, id), '{}') AS ids
-          FROM (SELECT id, ts
+        SELECT coalesce(array_agg(id ORDER BY at, id), '{}') AS ids
+          FROM (SELECT id, at
                   FROM visible
                  WHERE agent_identity = turn.agent_identity
                    AND session_id = turn.session_id
-                   AND (ts, id) < (turn.ts, turn.id)
-                 ORDER BY ts DESC, id DESC
+                   AND (at, id) < (turn.ts, turn.id)
+                 ORDER BY at DESC, id DESC
                  LIMIT 2) AS two) AS before
      CROSS JOIN LATERAL (
-        SELECT coalesce(array_agg(id ORDER BY ts, id), '{}') AS ids
-          FROM (SELECT id, ts
+        SELECT coalesce(array_agg(id ORDER BY at, id), '{}') AS ids
+          FROM (SELECT id, at
                   FROM visible
                  WHERE agent_identity = turn.agent_identity
                    AND session_id = turn.session_id
-                   AND (ts, id) > (turn.ts, turn.id)
-                 ORDER BY ts, id
+                   AND (at, id) > (turn.ts, turn.id)
+                 ORDER BY at, id
                  LIMIT 2) AS two) AS after
 ),
 considered AS MATERIALIZED (
@@ -204,7 +240,23 @@ considered AS MATERIALIZED (
      CROSS JOIN unnest(chain) AS member
      GROUP BY agent_identity, member
 )
-SELECT agent_identity, id, ts AS at, session_id, chain, {signals}
+
+-- :name search_few_turns
+-- Candidates among conversation turns and what was said around them, in no order.
+WITH {visible_turns},
+{few},
+{considered}
+SELECT agent_identity, id, at, session_id, chain,
+       1 - distance AS similarity, coalesce(lexical, 0) AS lexical, {measured}
+  FROM considered
+  JOIN scanned USING (agent_identity, id)
+  LEFT JOIN spoken USING (agent_identity, id);
+
+-- :name search_many_turns
+WITH {visible_turns},
+{many},
+{considered}
+SELECT agent_identity, id, ts AS at, session_id, chain, {signals_of_many}, {measured}
   FROM considered
   JOIN conversations USING (agent_identity, id);
 
