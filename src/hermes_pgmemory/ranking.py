@@ -97,7 +97,7 @@ def mix(legs: Sequence[Mapping[int, float]]) -> dict[int, float]:
     """
     voting = [leg for leg in legs if leg]
     rows = {row for leg in voting for row in leg}
-    return {row: fmean(leg.get(row, 0.0) for leg in voting) for row in rows}
+    return {row: sum(leg.get(row, 0.0) for leg in voting) / len(voting) for row in rows}
 
 
 _BY_DISTANCE: Final = {1: 0.2, 2: 0.15}

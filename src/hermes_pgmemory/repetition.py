@@ -65,15 +65,18 @@ def restates(later: Words, earlier: Words) -> bool:
     ten or more, if these are plain ones: in small letters, without a digit, and none
     that turns the meaning round.
     """
-    if not LEAST_SHARE * len(earlier) <= len(later) <= len(earlier):
+    more = len(earlier) - len(later)
+    if more < 0 or len(later) < LEAST_SHARE * len(earlier):
         return False
     place = 0
     for word in earlier:
         if place < len(later) and word.casefold() == later[place].casefold():
             place += 1
-        elif not _is_plain(word):
+        elif more and _is_plain(word):
+            more -= 1
+        else:
             return False
-    return place == len(later)
+    return True
 
 
 def _is_plain(word: str) -> bool:
