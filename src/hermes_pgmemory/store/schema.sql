@@ -111,6 +111,8 @@ CREATE INDEX ix_memory_entries_unembedded
     ON memory_entries (id) WHERE embedding IS NULL;
 CREATE INDEX ix_memory_entries_files
     ON memory_entries USING gin (files);
+CREATE INDEX ix_memory_entries_subject
+    ON memory_entries (agent_identity, subject) WHERE subject IS NOT NULL;
 
 CREATE TABLE conversations (
     id                bigint GENERATED ALWAYS AS IDENTITY,
@@ -168,6 +170,8 @@ CREATE INDEX ix_conversations_unembedded
     ON conversations (id) WHERE embedding IS NULL AND embed;
 CREATE INDEX ix_conversations_text_hash
     ON conversations (agent_identity, text_hash) WHERE text_hash IS NOT NULL;
+CREATE INDEX ix_conversations_subject
+    ON conversations (agent_identity, subject, ts) WHERE subject IS NOT NULL;
 
 CREATE TABLE memory_agents (
     agent_identity text PRIMARY KEY CHECK (agent_identity <> ''),
