@@ -66,7 +66,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--dim", type=int, default=384)
     parser.add_argument("--questions", type=int, default=40)
-    parser.add_argument("--min-rows", type=int, default=10_000, help="as of `index`")
+    parser.add_argument("--min-rows", type=int, default=5_000, help="as of `index`")
     parser.add_argument("--no-reference", action="store_true")
     return parser.parse_args()
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hermes_pgmemory.maintenance.index import Done, Step, Survey
     from hermes_pgmemory.store.indexing import Column
 
-MIN_ROWS = 10_000
+MIN_ROWS = 5_000
 """Searched exactly, so many vectors of 384 dimensions take some 20 ms."""
 MEMORY_MB = 1_024
 WORKERS = 2
