@@ -18,8 +18,10 @@ import pytest
 from maintenance_kit import START, Memory, vector_of
 
 from hermes_pgmemory.errors import ModelMismatch
-from hermes_pgmemory.models import CONTEXT_CHARS, Scope, Theme
-from hermes_pgmemory.store import Store
+from hermes_pgmemory.maintenance import successors
+from hermes_pgmemory.models import CONTEXT_CHARS, EmbeddingModel, Scope, Theme
+from hermes_pgmemory.store import Store, indexing
+from hermes_pgmemory.store import reembed as moving
 
 WIDE = 5
 MODELS = {"test": 3, "wide": WIDE, "twin": 3}
@@ -43,6 +45,14 @@ SELECT tgrelid::regclass::text, tgname::text, '', 't'
  UNION ALL
 SELECT proname::text, '', '', 'f' FROM pg_proc WHERE proname ~ '^memory_'
  ORDER BY 1, 2, 4
+"""
+SEALED = """
+SELECT relname::text
+  FROM pg_index
+  JOIN pg_class ON pg_class.oid = indexrelid
+  JOIN pg_attribute ON attrelid = indrelid AND attnum = indkey[0]
+ WHERE starts_with(relname, 'pgmemory_sealed_') AND attname = '{}' AND indisvalid
+ ORDER BY 1
 """
 SETTINGS = "SELECT key, value FROM memory_settings ORDER BY key"
 ACTIVE = """
@@ -194,6 +204,39 @@ class TestMoving:
         ]
         assert sorted(now) == sorted(wide)
         assert "no old vectors" in reembed("--drop-old", "--execute").out
+
+    def test_sealed_indexes_move_along(self, memory, reembed, run):
+        fill(memory, entries=40, turns=0)
+        seal = ("index", "--min-rows", "20", "--workers", "0", "--json")
+        assert run(*seal).status == 0
+        assert len(memory.query(SEALED.format("embedding"))) == 2
+        memory.apply(memory.entry("one more"), vectors={0: [1, 0, 0]})
+        ran = reembed("--to", "wide", "--execute", "--json")
+        assert ran.data["indexed"] == 2, ran.err
+        moved = memory.query(SEALED.format("embedding"))
+        assert len(moved) == 2
+        assert memory.query(SEALED.format("embedding_old")) == []
+        assert {step["act"] for step in run(*seal).data["steps"]} == {"keep"}
+        assert memory.query(SEALED.format("embedding")) == moved
+
+    def test_sealed_indexes_of_an_interrupted_run_are_taken_over(
+        self, memory, dsn, reembed, run
+    ):
+        fill(memory, entries=40, turns=0)
+        run("index", "--min-rows", "20", "--workers", "0")
+        with moving.opened(dsn) as move:
+            model = EmbeddingModel(name="wide", dimension=WIDE)
+            move.begin(model)
+        for column, valid in ("embedding_next", True), ("embedding_next", False):
+            with indexing.opened(dsn) as indexes:
+                assert len(successors.build(indexes)) == (2 if valid else 1)
+            [one, _] = memory.query(SEALED.format(column))
+            memory.query(
+                "UPDATE pg_index SET indisvalid = false"
+                f" WHERE indexrelid = '{one}'::regclass"
+            )
+        assert reembed("--to", "wide", "--execute", "--json").data["indexed"] == 1
+        assert len(memory.query(SEALED.format("embedding"))) == 2
 
     def test_there_and_back_again(self, memory, reembed):
         fill(memory, entries=5, turns=25)

@@ -72,6 +72,9 @@ class TestEverything:
         ]
         bare = "SELECT count(*) FROM memory_entries WHERE embedding IS NULL"
         assert rows(direct, bare) == [(0,)]
+        for words in (["index"], ["convert", "--execute"], ["reembed", "--execute"]):
+            ran = run(*words)
+            assert (ran.status, "through a pooler" in ran.err) == (1, True), words
 
 
 def accepted(epoch: str, position: int, theme: str) -> list[Accepted]:

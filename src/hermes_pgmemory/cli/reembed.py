@@ -165,7 +165,7 @@ def _do(
         closing(Store(dsn, model=planned.target.name, pool_size=1)) as late,
         _progress.bar("reembed", total=planned.rows) as advance,
     ):
-        return reembed.Reembed(move, embedder, manner).run(
+        return reembed.Reembed(move, embedder, manner, dsn=dsn).run(
             planned, late=late, advance=advance
         )
 
@@ -220,6 +220,7 @@ def _told(planned: Plan, moved: Moved) -> Result:
             **_facts(planned),
             "embedded": moved.embedded,
             "refused": moved.refused,
+            "indexed": moved.indexed,
             "switched": moved.switched,
             "finished": moved.stopped_by is None,
         },

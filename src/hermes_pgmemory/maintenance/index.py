@@ -109,13 +109,9 @@ def survey(run: Indexing, *, min_rows: int, auto: bool) -> Survey:
 def _of_table(
     run: Indexing, table: Table, known: Sequence[Index], *, min_rows: int, auto: bool
 ) -> list[Step]:
-    standing, steps = _standing(known)
-    filled = run.themes(table)
-    owners: list[tuple[str | None, int, int]] = [
-        (one.theme, one.rows, one.last_id) for one in filled
-    ]
-    for theme, rows, last in [_together(filled), *owners]:
-        old = standing.pop(sealed.mark_of(theme), None)
+    left, steps = standing(known)
+    for theme, rows, last in owners(run.themes(table)):
+        old = left.pop(sealed.mark_of(theme), None)
         if old is not None or rows >= min_rows:
             whole = Step(
                 act=Act.KEEP,
@@ -128,14 +124,14 @@ def _of_table(
             steps.append(_step(run, whole, old, min_rows=min_rows, auto=auto))
     # What is left belongs to themes without a row.
     steps += [
-        Step(act=Act.DROP, table=table, name=index.name) for index in standing.values()
+        Step(act=Act.DROP, table=table, name=index.name) for index in left.values()
     ]
     return steps
 
 
-def _standing(known: Sequence[Index]) -> tuple[dict[str, Index], list[Step]]:
+def standing(known: Sequence[Index]) -> tuple[dict[str, Index], list[Step]]:
     """Return the index that serves each mark, and how to clear the others away."""
-    standing: dict[str, Index] = {}
+    serving: dict[str, Index] = {}
     marks: dict[str, int] = {}
     useless: list[Index] = []
     for index in known:
@@ -144,21 +140,26 @@ def _standing(known: Sequence[Index]) -> tuple[dict[str, Index], list[Step]]:
             useless += [] if index.valid else [index]
             continue
         mark, watermark = parsed
-        if mark in standing:
+        if mark in serving:
             # A run was cut off between building the one and dropping the other.
             later = watermark > marks[mark]
-            useless.append(standing[mark] if later else index)
+            useless.append(serving[mark] if later else index)
             if not later:
                 continue
-        standing[mark], marks[mark] = index, watermark
-    return standing, [
+        serving[mark], marks[mark] = index, watermark
+    return serving, [
         Step(act=Act.CLEAR, table=index.table, name=index.name) for index in useless
     ]
 
 
-def _together(filled: Sequence[Filled]) -> tuple[None, int, int]:
+def owners(filled: Sequence[Filled]) -> list[tuple[str | None, int, int]]:
+    """Return whose rows an index may hold, all themes' first, how many, and the last.
+
+    None in place of a theme are all.
+    """
     rows = sum(one.rows for one in filled)
-    return None, rows, max((one.last_id for one in filled), default=0)
+    last = max((one.last_id for one in filled), default=0)
+    return [(None, rows, last), *((one.theme, one.rows, one.last_id) for one in filled)]
 
 
 def _step(

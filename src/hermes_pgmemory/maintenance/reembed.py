@@ -21,7 +21,7 @@ from hermes_pgmemory.errors import (
     Unavailable,
     UnembeddableText,
 )
-from hermes_pgmemory.maintenance import Advance
+from hermes_pgmemory.maintenance import Advance, successors
 from hermes_pgmemory.maintenance.backfill import (
     EMBED_TIMEOUT_S,
     Backfill,
@@ -29,7 +29,7 @@ from hermes_pgmemory.maintenance.backfill import (
 )
 from hermes_pgmemory.maintenance.shelf import Bare, Shelf
 from hermes_pgmemory.models import EmbeddingModel
-from hermes_pgmemory.store import Store, Table, migrate
+from hermes_pgmemory.store import Store, Table, indexing, migrate
 from hermes_pgmemory.store import reembed as store
 from hermes_pgmemory.store.reembed import Move, State
 
@@ -87,6 +87,8 @@ class Moved:
     """Rows whose text the model refuses; they are found by their words only."""
     reason: str = ""
     """Why the first of them was refused."""
+    indexed: int = 0
+    """Sealed indexes that were built anew."""
     switched: bool = False
     stopped_by: Unavailable | None = None
     """What ended it early; running again goes on."""
@@ -158,9 +160,12 @@ def _speed(embedder: Embedder, texts: list[str]) -> float:
 class Reembed:
     """One run."""
 
-    def __init__(self, move: Move, embedder: Embedder, manner: Manner) -> None:
-        """Use *move* and the *embedder* of the model it goes to."""
+    def __init__(
+        self, move: Move, embedder: Embedder, manner: Manner, *, dsn: str
+    ) -> None:
+        """Use *move*, opened on *dsn*, and the *embedder* of the model it goes to."""
         self._move = move
+        self._dsn = dsn
         self._embedder = embedder
         self._manner = manner
         self.moved = Moved()
@@ -184,7 +189,9 @@ class Reembed:
             if not self._fill(self._move, advance):
                 return self.moved
             self._check_yield()
-            self._move.switch()
+            with indexing.opened(self._dsn) as run:
+                self.moved.indexed = len(successors.build(run))
+                self._move.switch()
             self.moved.switched = True
         self._fill(Bare(late), advance)
         return self.moved

@@ -7,6 +7,10 @@
 SELECT pg_try_advisory_xact_lock(hashtextextended('hermes-pgmemory convert', 0)),
        set_config('idle_in_transaction_session_timeout', '0', true);
 
+-- :name claim_connection
+-- For a connection that nobody else will use: steps that take as long as they take.
+SELECT pg_backend_pid() FROM set_config('statement_timeout', '0', false);
+
 -- :name conversion_state
 -- How far each table is: the type of its vectors, and whether a conversion has begun.
 SELECT relname::text,

@@ -7,16 +7,17 @@ SELECT pg_try_advisory_xact_lock(hashtextextended('hermes-pgmemory index', 0)),
        set_config('idle_in_transaction_session_timeout', '0', true);
 
 -- :name index_columns
--- The type and the length of the vectors of each table.
+-- The type and the length of the vectors of each table, in a column that has the name.
 SELECT relname::text, format_type(atttypid, NULL), atttypmod
   FROM pg_class
   JOIN pg_attribute ON attrelid = pg_class.oid
  WHERE pg_class.oid IN ('memory_entries'::regclass, 'conversations'::regclass)
-   AND attname = 'embedding'
+   AND attname = %(column)s
+   AND NOT attisdropped
  ORDER BY relname DESC;
 
 -- :name index_list
--- Every index of ours by its name, complete or not, with its size in bytes.
+-- Every index of ours over a column, complete or not, with its size in bytes.
 SELECT tables.relname::text AS table,
        pg_class.relname::text AS name,
        indisvalid AS valid,
@@ -24,7 +25,9 @@ SELECT tables.relname::text AS table,
   FROM pg_index
   JOIN pg_class ON pg_class.oid = indexrelid
   JOIN pg_class AS tables ON tables.oid = indrelid
+  JOIN pg_attribute ON attrelid = indrelid AND attnum = indkey[0]
  WHERE indrelid IN ('memory_entries'::regclass, 'conversations'::regclass)
+   AND attname = %(column)s
    AND starts_with(pg_class.relname, 'pgmemory_sealed_')
  ORDER BY pg_class.relname;
 
@@ -64,19 +67,22 @@ SELECT (SELECT setting::bigint FROM pg_settings WHERE name = 'maintenance_work_m
        current_setting('max_parallel_workers')::int;
 
 -- :name begin_build
--- For this session; `end_build` takes it back. A build whose client has died ends.
+-- For this session, which nobody else uses; `end_build` takes it back. A build whose client has died ends.
 SELECT set_config('maintenance_work_mem', %(memory)s, false),
        set_config('max_parallel_maintenance_workers', %(workers)s, false),
-       set_config('client_connection_check_interval', '2s', false),
-       set_config('statement_timeout', '0', false);
+       set_config('client_connection_check_interval', '2s', false);
 
 -- :name end_build
-RESET ALL;
+SELECT set_config(name, reset_val, false)
+  FROM pg_settings
+ WHERE name IN ('maintenance_work_mem', 'max_parallel_maintenance_workers',
+                'client_connection_check_interval');
 
 -- :name write_build
-SELECT format('CREATE INDEX CONCURRENTLY %%I ON %%I USING hnsw (embedding %%I)'
+SELECT format('CREATE INDEX CONCURRENTLY %%I ON %%I USING hnsw (%%I %%I)'
               ' WITH (m = 16, ef_construction = 64) WHERE %%sid <= %%s',
-              %(name)s::text, %(table)s::text, %(operators)s::text,
+              %(name)s::text, %(table)s::text,
+              %(column)s::text, %(operators)s::text,
               CASE WHEN %(theme)s::text IS NULL THEN ''
                    ELSE format('agent_identity = %%L AND ', %(theme)s) END,
               %(watermark)s::bigint);

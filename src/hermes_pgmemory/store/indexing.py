@@ -16,8 +16,8 @@ import psycopg
 from psycopg import errors as pg
 from psycopg.types.json import Jsonb
 
-from hermes_pgmemory.errors import DatabaseUnavailable, PgMemoryError, SchemaError
-from hermes_pgmemory.store import failures, migrate
+from hermes_pgmemory.errors import PgMemoryError, SchemaError
+from hermes_pgmemory.store import migrate, online
 from hermes_pgmemory.store.queries import QUERIES
 from hermes_pgmemory.store.upkeep import Table
 
@@ -27,6 +27,10 @@ NODE_BYTES: Final = 500
 """Of a row in the graph that a build keeps in memory, beside its vector."""
 LEAST_KB: Final = 64 * 1024
 POLL_S: Final = 0.5
+NEXT: Final = "embedding_next"
+"""Where a move to another model puts its vectors; see `store.reembed`."""
+NEXT_SUFFIX: Final = "_next"
+"""Of the names of indexes over these, until the move is done."""
 
 TABLE_NAMES: Final = {Table.ENTRIES: "memory_entries", Table.TURNS: "conversations"}
 _TABLES: Final = {name: table for table, name in TABLE_NAMES.items()}
@@ -48,6 +52,7 @@ class Column:
     kind: str
     """halfvec, or vector."""
     dimension: int
+    name: str = "embedding"
 
     @property
     def can_be_indexed(self) -> bool:
@@ -93,18 +98,24 @@ class Indexing:
         self._conn = conn
         self._dsn = dsn
 
-    def columns(self) -> list[Column]:
-        """Look at the vectors of both tables, entries first."""
+    def columns(self, name: str = "embedding") -> list[Column]:
+        """Look at the vectors of both tables, entries first.
+
+        Args:
+            name: Of the column: `embedding`, or `NEXT` while a move is under way.
+        """
+        found = self._conn.execute(QUERIES["index_columns"], {"column": name})
         return [
-            Column(table=_TABLES[name], kind=kind, dimension=dimension)
-            for name, kind, dimension in self._conn.execute(QUERIES["index_columns"])
+            Column(table=_TABLES[table], kind=kind, dimension=dimension, name=name)
+            for table, kind, dimension in found
         ]
 
-    def indexes(self) -> list[Index]:
-        """Return every index of ours."""
+    def indexes(self, column: str = "embedding") -> list[Index]:
+        """Return every index of ours over one column of either table."""
+        found = self._conn.execute(QUERIES["index_list"], {"column": column})
         return [
             Index(table=_TABLES[table], name=name, valid=valid, bytes=size)
-            for table, name, valid, size in self._conn.execute(QUERIES["index_list"])
+            for table, name, valid, size in found
         ]
 
     def themes(self, table: Table) -> list[Filled]:
@@ -153,6 +164,7 @@ class Indexing:
         parameters = {
             "name": name,
             "table": TABLE_NAMES[column.table],
+            "column": column.name,
             "operators": f"{column.kind}_cosine_ops",
             "theme": theme,
             "watermark": watermark,
@@ -222,38 +234,15 @@ def _watch(dsn: str, pid: int, told: Callable[[int], None], over: Event) -> None
 
 @contextmanager
 def opened(dsn: str) -> Generator[Indexing]:
-    """Open a database whose schema is current, for one run at a time.
-
-    Raises:
-        DatabaseUnavailable: It does not answer, or another run is at work.
-        SchemaError: It is to be migrated first, or its tables belong to another role.
-    """
-    with (
-        migrate.connect(dsn) as conn,
-        migrate.connect(dsn) as guard,
-        guard.transaction(),
-        _as_owner(conn),
-    ):
-        if missing := migrate.pending(conn):
+    """Open a database for one run at a time; raises what `online.opened` does."""
+    lock = QUERIES["lock_indexing"]
+    with online.opened(
+        dsn, "index", lock=lock, rival="`hermes-pgvector index`"
+    ) as conn:
+        try:
+            yield Indexing(conn, dsn)
+        except pg.DiskFull as exc:
             raise SchemaError(
-                f"the database lacks {', '.join(missing)}: {failures.MIGRATE}"
-            )
-        if not guard.execute(QUERIES["lock_indexing"]).fetchall()[0][0]:
-            raise DatabaseUnavailable("another `hermes-pgvector index` is running")
-        yield Indexing(conn, dsn)
-
-
-@contextmanager
-def _as_owner(conn: psycopg.Connection[Any]) -> Generator[None]:
-    try:
-        yield
-    except pg.InsufficientPrivilege as exc:
-        raise SchemaError(
-            f"{exc.diag.message_primary}: run `hermes-pgvector index --admin-dsn DSN` "
-            f"as the owner of the tables, not as {conn.info.user}"
-        ) from exc
-    except pg.DiskFull as exc:
-        raise SchemaError(
-            f"{exc.diag.message_primary}: give the server more room (in a container, a "
-            "larger --shm-size), or run this with --workers 0"
-        ) from exc
+                f"{exc.diag.message_primary}: give the server more room (in a "
+                "container, a larger --shm-size), or run this with --workers 0"
+            ) from exc

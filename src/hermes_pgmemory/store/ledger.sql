@@ -1,6 +1,8 @@
 -- :name lock_ledger
--- Queue everyone who would migrate this database, but not for ever.
+-- Queue everyone who would migrate this database, but not for ever. A step over a large
+-- table may take longer than the role's statements usually may.
 SELECT set_config('lock_timeout', '120s', true),
+       set_config('statement_timeout', '0', true),
        pg_advisory_xact_lock(hashtextextended('hermes-pgmemory migrate', 0));
 
 -- :name limit_locks

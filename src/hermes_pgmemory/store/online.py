@@ -31,16 +31,25 @@ Step = tuple[LiteralString, Mapping[str, Any] | None]
 
 
 @contextmanager
-def opened(dsn: str, command: str) -> Generator[psycopg.Connection[Any]]:
+def opened(
+    dsn: str,
+    command: str,
+    *,
+    lock: LiteralString = QUERIES["lock_conversion"],
+    rival: str = "conversion or reembed",
+) -> Generator[psycopg.Connection[Any]]:
     """Open a database whose schema is current, in autocommit, for one at a time.
 
     Args:
         dsn: Of the tables' owner.
         command: Who asks, for messages.
+        lock: The statement that keeps others away.
+        rival: What the others are called.
 
     Raises:
         DatabaseUnavailable: It does not answer, or another such command is running.
-        SchemaError: It is to be migrated first, or its tables belong to another role.
+        SchemaError: It is to be migrated first, its tables belong to another role, or
+            a pooler stands before it.
     """
     with (
         migrate.connect(dsn) as conn,
@@ -52,9 +61,24 @@ def opened(dsn: str, command: str) -> Generator[psycopg.Connection[Any]]:
             raise SchemaError(
                 f"the database lacks {', '.join(missing)}: {failures.MIGRATE}"
             )
-        if not guard.execute(QUERIES["lock_conversion"]).fetchall()[0][0]:
-            raise DatabaseUnavailable("another conversion or reembed is running")
+        _claim(conn, command)
+        if not guard.execute(lock).fetchall()[0][0]:
+            raise DatabaseUnavailable(f"another {rival} is running")
         yield conn
+
+
+def _claim(conn: psycopg.Connection[Any], command: str) -> None:
+    """Make sure that *conn* is a server's own, and free it of its role's limits.
+
+    A step over a large table may take hours. Behind a pooler the next statement may
+    come to another server, and what runs here would keep the fleet from one.
+    """
+    [(pid,)] = conn.execute(QUERIES["claim_connection"]).fetchall()
+    if pid != conn.info.backend_pid:
+        raise SchemaError(
+            f"this connection goes through a pooler: run `hermes-pgvector {command} "
+            "--admin-dsn DSN` with one that leads to the server itself"
+        )
 
 
 def briefly(conn: psycopg.Connection[Any], *steps: Step) -> None:

@@ -175,7 +175,8 @@ CREATE INDEX CONCURRENTLY IF NOT EXISTS ix_conversations_unembedded_next
     ON conversations (id) WHERE embedding_next IS NULL AND embed;
 
 -- :name switch_reembed
--- The pairs change places and the active model with them. Catalog only. The old pair
+-- The pairs change places, their sealed indexes and the active model with them. Catalog
+-- only. The old pair
 -- stays, but forgets a text that changes.
 CREATE OR REPLACE FUNCTION memory_reembed_old() RETURNS trigger
     LANGUAGE plpgsql AS $fn$
@@ -188,10 +189,26 @@ $fn$;
 DO $do$
 DECLARE
     target text;
+    sealed text;
 BEGIN
     LOCK TABLE memory_entries, conversations IN ACCESS EXCLUSIVE MODE;
     FOREACH target IN ARRAY ARRAY['memory_entries', 'conversations'] LOOP
         EXECUTE format('DROP TRIGGER memory_reembed_next ON %I', target);
+        FOR sealed IN
+            SELECT relname
+              FROM pg_index
+              JOIN pg_class ON pg_class.oid = indexrelid
+             WHERE indrelid = target::regclass
+               AND starts_with(relname, 'pgmemory_sealed_')
+             ORDER BY right(relname, 5) = '_next'
+        LOOP
+            IF right(sealed, 5) = '_next' THEN
+                EXECUTE format('ALTER INDEX %I RENAME TO %I',
+                               sealed, left(sealed, -5));
+            ELSE
+                EXECUTE format('DROP INDEX %I', sealed);
+            END IF;
+        END LOOP;
         EXECUTE format('ALTER TABLE %I RENAME embedding TO embedding_old', target);
         EXECUTE format('ALTER TABLE %I RENAME model_id TO model_id_old', target);
         EXECUTE format('ALTER TABLE %I RENAME embedding_next TO embedding', target);

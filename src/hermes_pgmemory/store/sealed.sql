@@ -11,8 +11,10 @@ SELECT relname::text AS table,
        ARRAY(SELECT sealed.relname::text
                FROM pg_index
                JOIN pg_class AS sealed ON sealed.oid = indexrelid
+               JOIN pg_attribute ON attrelid = indrelid AND attnum = indkey[0]
               WHERE indrelid = pg_class.oid
                 AND indisvalid
+                AND attname = 'embedding'
                 AND starts_with(sealed.relname, 'pgmemory_sealed_')) AS sealed,
        (SELECT extversion FROM pg_extension WHERE extname = 'vector') AS extension,
        frequent.lexemes,
