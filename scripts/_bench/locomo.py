@@ -5,7 +5,8 @@ conversation is its own theme. Each turn goes through the provider's `sync_turn`
 question through the same recall as the tool's, with the limit raised to 50. The figure
 is the share of a question's evidence turns among the first k, in percent, mean over the
 questions that have evidence. The local model embeds; the reference gets its vectors of
-the same texts and runs its own hybrid search, on the same server.
+the same texts and runs its own hybrid search, on the same server. `without` are the
+same questions, asked of the same rows, when one ingredient is left out.
 """
 
 from __future__ import annotations
@@ -22,18 +23,19 @@ from functools import cache
 from pathlib import Path
 from statistics import fmean
 from typing import Any
+from unittest.mock import patch
 
 import psycopg
-from _stage import Stage, drive, say, stage
+from _stage import HERE, Stage, drive, say, stage
 from rich.console import Console
 from rich.progress import track
 
-from hermes_pgmemory import engines
+from hermes_pgmemory import engines, ranking
 from hermes_pgmemory.config import Settings
 from hermes_pgmemory.embed import Embedder, make_embedder
 from hermes_pgmemory.embedding_models import LOCAL_MODEL, profile_for
 from hermes_pgmemory.hygiene import MAX_TURN_CHARS, storable
-from hermes_pgmemory.models import EmbeddingModel
+from hermes_pgmemory.models import EmbeddingModel, Vector
 from hermes_pgmemory.provider import PgvectorProvider
 from hermes_pgmemory.recall import Deadline
 from hermes_pgmemory.tools import own_scope
@@ -99,6 +101,34 @@ def ask(provider: PgvectorProvider, question: str, places: dict[str, int]) -> li
     )
     assert answer.degraded is None, answer.degraded
     return [places[hit.content] for hit in answer.hits]
+
+
+def ask_without(
+    provider: PgvectorProvider, question: str, places: dict[str, int], model: Embedder
+) -> dict[str, list[int]]:
+    """Return the same, by what is left out of the search."""
+
+    def ask_store(text: str, vector: Vector | None) -> list[int]:
+        session, engine = provider._session, provider._engine  # noqa: SLF001
+        hits = engine._store.search_turns(  # noqa: SLF001
+            text=text,
+            vector=vector,
+            scope=own_scope(session.caller),
+            session_id=None,
+            limit=max(KS),
+            scale=profile_for(LOCAL_MODEL).scale,
+            timeout_s=60,
+        )
+        return [places[hit.content] for hit in hits]
+
+    vector = model.embed_query(question, timeout_s=60)
+    without = {
+        "words": ask_store("", vector),
+        "meaning": ask_store(question, None),
+    }
+    with patch.object(ranking, "in_context", lambda scores, *_: scores):
+        without["context"] = ask_store(question, vector)
+    return without
 
 
 def ask_reference(
@@ -198,17 +228,20 @@ def measure(
     started = time.monotonic()
     tell(provider, turns)
     say(f"{file.stem}: {len(turns)} turns in {time.monotonic() - started:.0f} s")
-    found = [
-        ask(provider, question["question"], by_text)
-        for question in track(asked, description=file.stem, console=CONSOLE)
-    ]
+    found: list[list[int]] = []
+    without: list[dict[str, list[int]]] = []
+    for question in track(asked, description=file.stem, console=CONSOLE):
+        found.append(ask(provider, question["question"], by_text))
+        without.append(ask_without(provider, question["question"], by_text, model))
     provider.shutdown()
     texts = [question["question"] for question in asked]
     theirs = ask_reference(scene, file.stem, turns, texts, model)
-    for question, mine, their in zip(asked, found, theirs, strict=True):
+    for question, mine, less, their in zip(asked, found, without, theirs, strict=True):
         group = "tuned on" if file.stem in TUNED_ON else "unseen"
         labels = ("all", group, CATEGORIES[question["category"]], file.stem)
         ours.count(labels, evidence(question, by_id), mine)
+        for ingredient, poorer in less.items():
+            ours.count((f"without {ingredient}",), evidence(question, by_id), poorer)
         places = [by_text[turns[place].text] for place in their]
         reference.count(labels, evidence(question, by_id), places)
     say(f"  ours      {ours.percent(file.stem)}")
@@ -245,8 +278,15 @@ def main() -> None:
             for category in CATEGORIES.values()
             if ours.percent(category)
         },
+        "without": {
+            ingredient: ours.percent(f"without {ingredient}")
+            for ingredient in ("words", "meaning", "context")
+        },
         "embedder": LOCAL_MODEL,
     }
+    results = HERE.parent.parent / "bench-results"
+    results.mkdir(exist_ok=True)
+    (results / "locomo.json").write_text(json.dumps(report))
     print(json.dumps(report))
 
 

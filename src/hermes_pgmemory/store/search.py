@@ -217,7 +217,7 @@ class _Found:
             if (nearness := _nearness(row, scale)) is not None
         }
         spoken = {row["id"]: row["lexical"] for row in rows if row["lexical"] > 0}
-        scores = ranking.mix([near, spoken])
+        scores = ranking.mix(near, spoken)
         return cls({row["id"]: row for row in rows}, scores, scale)
 
     def in_context(self) -> _Found:
