@@ -13,6 +13,7 @@ from typing import Final
 
 from _docs.api import errors, tools
 from _docs.commands import commands, exit_status
+from _docs.dependencies import dependencies
 from _docs.settings import settings
 from _docs.words import Undocumented
 
@@ -20,6 +21,7 @@ __all__ = ["PAGES", "Undocumented", "write"]
 
 PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "commands": commands,
+    "dependencies": dependencies,
     "errors": errors,
     "exit-status": exit_status,
     "settings": settings,

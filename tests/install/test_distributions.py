@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
 import tarfile
 import zipfile
 from collections.abc import Callable
@@ -62,3 +66,15 @@ def test_plain_pip_installs_it_and_it_works(built, environment: Callable, kind: 
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(str(host.path))
     assert (host.user_home / "home" / "plugins" / "pgvector" / "plugin.yaml").exists()
+
+
+def test_the_same_sources_give_the_same_wheel(built, tmp_path: Path):
+    shutil.unpack_archive(built.sdist, tmp_path, filter="data")
+    [source] = tmp_path.glob("hermes_pgmemory-*")
+    # Other times, another folder, another umask: what a second machine would have.
+    for path in source.rglob("*"):
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+    hatch = [sys.executable, "-m", "hatchling", "build", "-d", str(tmp_path)]
+    subprocess.run([*hatch, "-t", "wheel"], cwd=source, check=True, umask=0o077)
+    [again] = tmp_path.glob("*.whl")
+    assert again.read_bytes() == built.wheel.read_bytes()
