@@ -272,9 +272,14 @@ def _identity(
         kind=kind_of(theme),
         rule=rule,
         contact=contact,
-        governed=theme in RESERVED - {DEFAULT_THEME},
+        governed=is_governed(theme),
         safe_label=label or theme,
     )
+
+
+def is_governed(theme: Theme) -> bool:
+    """Tell whether *theme* is a bucket: other themes are not seen from there."""
+    return theme in RESERVED - {DEFAULT_THEME}
 
 
 def kind_of(theme: Theme) -> AgentKind:

@@ -236,6 +236,20 @@ ANY: Final = Facets()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One memory entry as it is kept."""
+
+    id: int
+    theme: Theme
+    target: Target
+    content: str
+    created_at: datetime
+    updated_at: datetime
+    platform: str | None = None
+    """Where it was noted, if that is known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EntryHit:
     """One recalled memory entry."""
 

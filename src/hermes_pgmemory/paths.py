@@ -62,6 +62,12 @@ def default_home() -> Path:
     return Path(os.environ.get("HERMES_HOME") or Path.home() / ".hermes")
 
 
+def program_home(name: str) -> Path:
+    """Return the default home of programs that are not the host, one per database."""
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "hermes-pgmemory" / name
+
+
 def runtime_dir() -> Path:
     """Return this user's folder for sockets; short, because their paths must be.
 

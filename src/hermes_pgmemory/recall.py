@@ -19,18 +19,22 @@ from hermes_pgmemory.embedding_models import profile_for
 from hermes_pgmemory.errors import (
     ConfigError,
     DimensionMismatch,
+    PgMemoryError,
     Rejected,
     SchemaError,
     Unavailable,
 )
 from hermes_pgmemory.hygiene import MAX_QUERY_CHARS, storable
+from hermes_pgmemory.identity import is_governed
 from hermes_pgmemory.metrics import RECALL_DEGRADED
 from hermes_pgmemory.models import (
     ANY,
+    Entry,
     EntryHit,
     Facets,
     Scope,
     Target,
+    ThemeCount,
     TurnHit,
     Vector,
 )
@@ -81,6 +85,22 @@ class Library(Protocol):
         """Return conversation turns, best first."""
         ...
 
+    def list_entries(
+        self,
+        *,
+        scope: Scope,
+        target: Target | None = ...,
+        holding: str = ...,
+        limit: int,
+        timeout_s: float,
+    ) -> list[Entry]:
+        """Return memory entries, newest first."""
+        ...
+
+    def counts(self, *, timeout_s: float) -> list[ThemeCount]:
+        """Count what each theme holds."""
+        ...
+
 
 @dataclass(frozen=True)
 class Answer(Generic[HitT]):
@@ -89,6 +109,8 @@ class Answer(Generic[HitT]):
     hits: Sequence[HitT]
     degraded: str | None = None
     """One line on what is missing from this answer, or None."""
+    failure: PgMemoryError | None = None
+    """Why nothing could be searched at all, where that is so."""
 
 
 class Deadline:
@@ -192,6 +214,41 @@ class Recall:
             ),
         )
 
+    def newest(
+        self,
+        *,
+        scope: Scope,
+        target: Target | None,
+        holding: str = "",
+        limit: int,
+        deadline: Deadline,
+    ) -> list[Entry]:
+        """Return the newest entries, of those that hold *holding* as it is.
+
+        Raises:
+            Unavailable: The database does not answer in time.
+        """
+        self._settled(deadline.left_s() * SETTLE_SHARE)
+        with self._library_breaker.guard():
+            return self._library.list_entries(
+                scope=scope,
+                target=target,
+                holding=holding,
+                limit=limit,
+                timeout_s=deadline.left_s(),
+            )
+
+    def themes(self, *, deadline: Deadline) -> list[ThemeCount]:
+        """Count what each theme holds; the buckets of private chats are left out.
+
+        Raises:
+            Unavailable: The database does not answer in time.
+        """
+        self._settled(deadline.left_s() * SETTLE_SHARE)
+        with self._library_breaker.guard():
+            counts = self._library.counts(timeout_s=deadline.left_s())
+        return [one for one in counts if not is_governed(one.theme)]
+
     def _search(
         self,
         vector: Vector | None,
@@ -207,7 +264,7 @@ class Recall:
         except (Unavailable, SchemaError, ConfigError) as exc:
             RECALL_DEGRADED.labels(missing="database").inc()
             nothing: list[HitT] = []
-            return Answer(nothing, f"memory cannot be searched: {exc}")
+            return Answer(nothing, f"memory cannot be searched: {exc}", exc)
 
     def _embed(self, text: str, deadline: Deadline) -> tuple[Vector | None, str | None]:
         """Return the question's vector, or why there is none."""

@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
-from hermes_pgmemory.models import EntryHit, Theme, TurnHit
+from hermes_pgmemory.models import Entry, EntryHit, Theme, TurnHit
 from hermes_pgmemory.text import clip, defuse_fences
 
 MAX_NOTE_CHARS: Final = 1_000
@@ -50,7 +50,26 @@ def ambient(hits: Sequence[EntryHit], theme: Theme) -> str:
     )
 
 
+def listing(entries: Sequence[Entry], theme: Theme) -> str:
+    """Return entries one below the other, with their dates."""
+    lines = [
+        f"- ({entry.updated_at:%Y-%m-%d}, {entry.target}) {_result_text(entry.content)}"
+        for entry in entries
+    ]
+    return "\n".join([f'Notes of theme "{theme}", newest first:', *lines])
+
+
 def entries_json(hits: Sequence[EntryHit], degraded: str | None) -> str:
+    """Return the answer of `recall_memory` as JSON text."""
+    return json.dumps(entries_answer(hits, degraded), ensure_ascii=False)
+
+
+def turns_json(hits: Sequence[TurnHit], degraded: str | None) -> str:
+    """Return the answer of `recall_conversation` as JSON text."""
+    return json.dumps(turns_answer(hits, degraded), ensure_ascii=False)
+
+
+def entries_answer(hits: Sequence[EntryHit], degraded: str | None) -> dict[str, Any]:
     """Return the answer of `recall_memory`."""
     return _answer(
         [
@@ -68,7 +87,7 @@ def entries_json(hits: Sequence[EntryHit], degraded: str | None) -> str:
     )
 
 
-def turns_json(hits: Sequence[TurnHit], degraded: str | None) -> str:
+def turns_answer(hits: Sequence[TurnHit], degraded: str | None) -> dict[str, Any]:
     """Return the answer of `recall_conversation`."""
     return _answer(
         [
@@ -110,11 +129,11 @@ def error_json(message: str) -> str:
     return json.dumps({"error": message}, ensure_ascii=False)
 
 
-def _answer(results: list[dict[str, Any]], degraded: str | None) -> str:
+def _answer(results: list[dict[str, Any]], degraded: str | None) -> dict[str, Any]:
     answer: dict[str, Any] = {"results": results, "count": len(results)}
     if degraded:
         answer["degraded"] = degraded
-    return json.dumps(answer, ensure_ascii=False)
+    return answer
 
 
 def _result_text(content: str) -> str:

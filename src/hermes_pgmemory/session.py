@@ -14,13 +14,13 @@ from hermes_pgmemory.capture import Room
 from hermes_pgmemory.config import Settings, parse
 from hermes_pgmemory.contacts import Contact, veiled
 from hermes_pgmemory.identity import Identity, Policy, Rule, resolve
-from hermes_pgmemory.models import AgentKind, Theme
+from hermes_pgmemory.models import AgentKind, Target, Theme
 from hermes_pgmemory.paths import HomePaths, default_home
 from hermes_pgmemory.session_keys import chat_of, fold, tidy
 from hermes_pgmemory.settings_file import load_section
 from hermes_pgmemory.subjects import STAND_IN, known_key
 from hermes_pgmemory.text import clean
-from hermes_pgmemory.tools import Caller
+from hermes_pgmemory.tools import MAX_PLATFORM_CHARS, Caller
 from hermes_pgmemory.turn_ledger import Speaker, TurnLedger
 
 MAX_ID_CHARS: Final = 512
@@ -60,7 +60,37 @@ class Session:
         parsed = parse(load_section(paths.config))
         for key, complaint in parsed.problems.items():
             _warn_once(f"{key}: {complaint}")
-        settings = parsed.settings
+        sources = memory_files.sources(paths)
+        return cls._of(home, parsed.settings, session_id, kwargs, sources)
+
+    @classmethod
+    def of_program(
+        cls, theme: str, *, platform: str, home: Path, settings: Settings
+    ) -> Session:
+        """Work out who a program is that names its *theme* itself.
+
+        It is judged as a client of the host's API server that sends *theme* as its
+        session key, so that a contact named either way is one subject. Its entries
+        are in no memory file, and `write_contexts` speaks of agents, not of it.
+        """
+        said = {"gateway_session_key": theme, "platform": "api_server"}
+        session = cls._of(home, settings, "", said, {})
+        return replace(
+            session,
+            may_write=True,
+            imports_for=None,
+            speaker=replace(session.speaker, platform=_platform(platform)),
+        )
+
+    @classmethod
+    def _of(
+        cls,
+        home: Path,
+        settings: Settings,
+        session_id: str,
+        kwargs: Mapping[str, Any],
+        sources: Mapping[Target, str],
+    ) -> Session:
         policy = Policy(
             aliases=settings.identity_aliases,
             allowed_themes=settings.allowed_themes,
@@ -78,8 +108,8 @@ class Session:
             theme=who.theme,
             session_id=named(session_id),
             parent_session_id=named(kwargs.get("parent_session_id")) or None,
-            platform=clean(kwargs.get("platform"), max_chars=40),
-            sources=memory_files.sources(paths),
+            platform=_platform(kwargs.get("platform")),
+            sources=sources,
         )
         context = fold(kwargs.get("agent_context")) or "primary"
         may_write = context in map(fold, settings.write_contexts)
@@ -190,6 +220,10 @@ def _caller(
         cross_theme_recall=settings.cross_theme_recall,
         theme_named=lambda name: _resolve({"agent_identity": name}, policy).theme,
     )
+
+
+def _platform(name: object) -> str:
+    return clean(name, max_chars=MAX_PLATFORM_CHARS)
 
 
 def _id(value: object) -> str:

@@ -1,13 +1,15 @@
-"""From a recall tool's call to its JSON answer, errors included."""
+"""From a recall tool's arguments to what it finds, and to its JSON answer."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from hermes_pgmemory import render, tools
 from hermes_pgmemory.errors import BadRequest
-from hermes_pgmemory.recall import Deadline, Recall
+from hermes_pgmemory.models import EntryHit, TurnHit
+from hermes_pgmemory.recall import Answer, Deadline, Recall
 
 BUDGET_S: Final = 6.0
 """Seconds a tool call may take; the agent waits for it."""
@@ -28,18 +30,30 @@ def answer(
     try:
         match tool:
             case tools.RECALL_MEMORY:
-                return _memory(recall, tools.EntryRequest.parse(args, caller), waiting)
+                notes = entries(recall, args, caller, waiting=waiting)
+                return render.entries_json(notes.hits, notes.degraded)
             case tools.RECALL_CONVERSATION:
-                return _conversation(
-                    recall, tools.TurnRequest.parse(args, caller), waiting
-                )
+                said = turns(recall, args, caller, waiting=waiting)
+                return render.turns_json(said.hits, said.degraded)
             case _:
                 return render.error_json(f"unknown tool {tool!r}")
     except BadRequest as exc:
         return render.error_json(str(exc))
 
 
-def _memory(recall: Recall, wanted: tools.EntryRequest, waiting: str | None) -> str:
+def entries(
+    recall: Recall,
+    args: Mapping[str, Any],
+    caller: tools.Caller,
+    *,
+    waiting: str | None = None,
+) -> Answer[EntryHit]:
+    """Return what `recall_memory` finds.
+
+    Raises:
+        BadRequest: Names the argument of *args* that is wrong.
+    """
+    wanted = tools.EntryRequest.parse(args, caller)
     found = recall.entries(
         wanted.query,
         scope=wanted.scope,
@@ -48,12 +62,22 @@ def _memory(recall: Recall, wanted: tools.EntryRequest, waiting: str | None) -> 
         limit=wanted.limit,
         deadline=Deadline(BUDGET_S),
     )
-    return render.entries_json(found.hits, _both(found.degraded, waiting))
+    return replace(found, degraded=_both(found.degraded, waiting))
 
 
-def _conversation(
-    recall: Recall, wanted: tools.TurnRequest, waiting: str | None
-) -> str:
+def turns(
+    recall: Recall,
+    args: Mapping[str, Any],
+    caller: tools.Caller,
+    *,
+    waiting: str | None = None,
+) -> Answer[TurnHit]:
+    """Return what `recall_conversation` finds.
+
+    Raises:
+        BadRequest: Names the argument of *args* that is wrong.
+    """
+    wanted = tools.TurnRequest.parse(args, caller)
     found = recall.turns(
         wanted.query,
         scope=wanted.scope,
@@ -62,7 +86,7 @@ def _conversation(
         limit=wanted.limit,
         deadline=Deadline(BUDGET_S),
     )
-    return render.turns_json(found.hits, _both(found.degraded, waiting))
+    return replace(found, degraded=_both(found.degraded, waiting))
 
 
 def _both(degraded: str | None, waiting: str | None) -> str | None:

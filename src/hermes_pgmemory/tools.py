@@ -160,7 +160,7 @@ class EntryRequest:
             raise BadRequest("target must be one of 'memory', 'user', 'both'")
         return cls(
             query=_query(args),
-            scope=_scope(_scope_name(args, caller), caller),
+            scope=scope_named(_scope_name(args, caller), caller),
             target=None if target == "both" else Target(target),
             facets=_facets(args),
             limit=_limit(args),
@@ -188,7 +188,7 @@ class TurnRequest:
         in_session = name.casefold() == "session"
         return cls(
             query=_query(args),
-            scope=_scope("current" if in_session else name, caller),
+            scope=scope_named("current" if in_session else name, caller),
             session_id=caller.session_id if in_session else None,
             facets=replace(_facets(args), role=_role(args)),
             limit=_limit(args),
@@ -200,6 +200,16 @@ def own_scope(caller: Caller) -> Scope:
     return Scope(theme=caller.theme, subject=caller.subject)
 
 
+def check_crossing(caller: Caller) -> None:
+    """Refuse a private chat's caller anything beyond its own rows.
+
+    Raises:
+        BadRequest: The caller is one, and the operator does not let it.
+    """
+    if caller.governed and not caller.cross_theme_recall:
+        raise BadRequest("scope must be 'current': private chats recall only their own")
+
+
 def _scope_name(args: Mapping[str, Any], caller: Caller) -> str:
     name = _given(args, "scope", caller.scope_default)
     if not isinstance(name, str):
@@ -207,15 +217,18 @@ def _scope_name(args: Mapping[str, Any], caller: Caller) -> str:
     return name.strip() or "current"
 
 
-def _scope(name: str, caller: Caller) -> Scope:
-    """Turn a scope's name into rows the caller may see."""
+def scope_named(name: str, caller: Caller) -> Scope:
+    """Turn a scope's name into rows the caller may see.
+
+    Raises:
+        BadRequest: The caller may see its own rows only.
+    """
     if name.casefold() == "current":
         return own_scope(caller)
     theme = None if name.casefold() == "all" else caller.theme_named(name)
     if theme == caller.theme:
         return own_scope(caller)
-    if caller.governed and not caller.cross_theme_recall:
-        raise BadRequest("scope must be 'current': private chats recall only their own")
+    check_crossing(caller)
     return Scope(theme=theme, subject=caller.subject, include_shared=True)
 
 

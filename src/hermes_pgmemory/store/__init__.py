@@ -20,6 +20,7 @@ from hermes_pgmemory.errors import (
 from hermes_pgmemory.models import (
     ANY,
     Accepted,
+    Entry,
     EntryHit,
     Facets,
     FileRow,
@@ -37,6 +38,7 @@ from hermes_pgmemory.store import (
     failures,
     files,
     known,
+    listing,
     migrate,
     search,
     upkeep,
@@ -239,6 +241,27 @@ class Store:
                 half_life_days=half_life_days,
                 planner=self._planner,
                 model=self._model,
+            )
+
+    def list_entries(
+        self,
+        *,
+        scope: Scope,
+        target: Target | None = None,
+        holding: str = "",
+        limit: int,
+        timeout_s: float,
+    ) -> list[Entry]:
+        """Return the newest memory entries, of those that hold *holding* as it is.
+
+        Always of the primary: what was written a moment ago is among them.
+
+        Raises:
+            BadRequest: PostgreSQL refuses *holding*.
+        """
+        with self._asking(timeout_s) as conn:
+            return listing.entries(
+                conn, scope=scope, target=target, holding=holding, limit=limit
             )
 
     @contextmanager

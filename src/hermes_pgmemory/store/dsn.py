@@ -8,6 +8,7 @@ refused before anyone connects with it.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -26,6 +27,7 @@ KEY: Final = "plugins.pgvector.dsn"
 BLANK: Final = "***"
 
 _SECRET_KEYS: Final = ("password", "sslpassword", "oauth_client_secret")
+_PLACE: Final = ("service", "host", "hostaddr", "port", "dbname", "user")
 _DEFAULTS: Final = {"application_name": "hermes-pgmemory", "connect_timeout": "3"}
 _RAW_SECRETS: Final = (
     re.compile(r"://[^/?#@:]*:([^@]*)@"),
@@ -71,6 +73,20 @@ def parse(text: str, *, key: str = KEY) -> Dsn:
         raise ConfigError({key: why})
     defaults = {key: word for key, word in _DEFAULTS.items() if key not in parts}
     return Dsn(text=text, parameters=defaults, secrets=_secrets(text, parts), key=key)
+
+
+def place_of(text: str, *, key: str = KEY) -> str:
+    """Return a short name, 16 hex digits, for the database that *text* leads to.
+
+    Passwords and other options do not count: a new password leads to the same place.
+
+    Raises:
+        ConfigError: As for `parse`.
+    """
+    parse(text, key=key)
+    parts = _parts(text) or {}
+    told = [parts.get(name, "") for name in _PLACE]
+    return hashlib.blake2b("\x1f".join(told).encode(), digest_size=8).hexdigest()
 
 
 def _parts(text: str) -> Mapping[str, str] | None:

@@ -27,6 +27,7 @@ _FILES: Final = (
     "known",
     "agents",
     "search",
+    "listing",
     "standby",
     "sealed",
     "index",

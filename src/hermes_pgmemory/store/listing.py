@@ -1,0 +1,35 @@
+"""Memory entries as they are, without a question: newest first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+from psycopg.rows import DictRow, dict_row
+
+from hermes_pgmemory.models import Entry, Scope, Target
+from hermes_pgmemory.store.queries import QUERIES
+
+
+def entries(
+    conn: psycopg.Connection[Any],
+    *,
+    scope: Scope,
+    target: Target | None,
+    holding: str,
+    limit: int,
+) -> list[Entry]:
+    """Return the newest *limit* entries of *scope* that hold the text *holding*."""
+    parameters = {
+        "theme": scope.theme,
+        "subject": scope.subject,
+        "include_shared": scope.include_shared,
+        "target": target,
+        "holding": holding,
+        "limit": limit,
+    }
+    with conn.cursor(row_factory=dict_row) as cursor:
+        rows: list[DictRow] = cursor.execute(
+            QUERIES["list_entries"], parameters
+        ).fetchall()
+    return [Entry(**row | {"target": Target(row["target"])}) for row in rows]
