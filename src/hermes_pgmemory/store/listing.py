@@ -32,4 +32,9 @@ def entries(
         rows: list[DictRow] = cursor.execute(
             QUERIES["list_entries"], parameters
         ).fetchall()
-    return [Entry(**row | {"target": Target(row["target"])}) for row in rows]
+    return [_entry(row) for row in rows]
+
+
+def _entry(row: DictRow) -> Entry:
+    fields: dict[str, Any] = {**row, "target": Target(row["target"])}
+    return Entry(**fields)

@@ -9,44 +9,28 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Literal, Self, TypeVar
+from typing import Any, Final, Literal, Self
 
 from hermes_pgmemory import capture, engines, tool_calls, tools
-from hermes_pgmemory.config import DSN_ENV, Settings, parse
 from hermes_pgmemory.engine import Engine
-from hermes_pgmemory.errors import BadRequest, DatabaseUnavailable, Unavailable
+from hermes_pgmemory.errors import BadRequest, Unavailable
 from hermes_pgmemory.hygiene import MAX_ENTRY_CHARS, storable
+from hermes_pgmemory.memory._asking import Found, Moment, facets, told
+from hermes_pgmemory.memory._opening import folder_of, settings_of, with_subject
 from hermes_pgmemory.metrics import RECALL_SECONDS
 from hermes_pgmemory.models import Entry, EntryHit, Target, ThemeCount, TurnHit, Write
-from hermes_pgmemory.paths import HomePaths, default_home, program_home
-from hermes_pgmemory.recall import Answer, Deadline
+from hermes_pgmemory.recall import Deadline
 from hermes_pgmemory.session import Session
-from hermes_pgmemory.settings_file import load_section
-from hermes_pgmemory.store.dsn import place_of
-from hermes_pgmemory.subjects import STAND_IN
+
+__all__ = ["Found", "Memory"]
 
 CLOSING_S: Final = 10.0
 ENTRIES_MAX: Final = 500
 """Entries that `Memory.entries` returns at most."""
-
-HitT = TypeVar("HitT", EntryHit, TurnHit)
-Moment = str | datetime
-"""A day (`2026-05-03`), a month, a year, or a time; UTC without an offset."""
-
-
-class Found(list[HitT]):
-    """What a recall found, best first: a list that also says what it lacks."""
-
-    def __init__(self, hits: Iterable[HitT], degraded: str | None = None) -> None:
-        """Hold *hits*, and in one line what is missing from them."""
-        super().__init__(hits)
-        self.degraded = degraded
-        """What could not be asked, such as the embedding model; None if nothing."""
 
 
 class Memory:
@@ -90,8 +74,8 @@ class Memory:
         """
         if not isinstance(theme, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise BadRequest("theme must be a name")
-        folder = _folder(dsn, home)
-        chosen = _settings(folder, dsn, settings or {})
+        folder = folder_of(dsn, home)
+        chosen = settings_of(folder, dsn, settings or {})
         session = Session.of_program(
             theme, platform=platform, home=folder, settings=chosen
         )
@@ -100,7 +84,7 @@ class Memory:
         self._finalizer = weakref.finalize(self, engines.forget, self._engine)
         self._finalizer.atexit = False
         try:
-            self._session = _with_subject(session, self._engine)
+            self._session = with_subject(session, self._engine)
         except BaseException:
             self.close(timeout_s=0)
             raise
@@ -115,8 +99,9 @@ class Memory:
     def add(self, text: str, *, target: Literal["memory", "user"] = "memory") -> None:
         """Keep *text* as a memory entry; what the theme knows already is left alone.
 
-        Secrets are cut out. Once this returns the entry survives anything but the loss
-        of the disk; it can be recalled a moment later, see `flush`.
+        Secrets are cut out. Once this returns, the entry survives the end of this
+        program, of the database and of the model; a power cut may cost what the last
+        second accepted. It can be recalled a moment later, see `flush`.
 
         Args:
             text: The entry.
@@ -248,10 +233,10 @@ class Memory:
             SchemaError: The database wants an administrator.
         """
         args = {"query": query, "scope": scope, "target": target, "limit": limit}
-        args |= _facets(since, until, platform)
+        args |= facets(since, until, platform)
         engine, caller = self._open(), self._session.caller
         with RECALL_SECONDS.labels(path="tool").time():
-            return _told(
+            return told(
                 tool_calls.entries(engine.recall, args, caller, waiting=engine.waiting)
             )
 
@@ -288,13 +273,13 @@ class Memory:
             SchemaError: As for `recall`.
         """
         args = {"query": query, "scope": scope, "role": role, "limit": limit}
-        args |= _facets(since, until, platform)
+        args |= facets(since, until, platform)
         engine, caller = self._open(), self._session.caller
         if session is not None:
             caller = replace(caller, session_id=self._session.session_named(session))
             args["scope"] = "session"
         with RECALL_SECONDS.labels(path="tool").time():
-            return _told(
+            return told(
                 tool_calls.turns(engine.recall, args, caller, waiting=engine.waiting)
             )
 
@@ -405,32 +390,6 @@ class Memory:
             engine.submit(writes)
 
 
-def _folder(dsn: str | None, home: str | os.PathLike[str] | None) -> Path:
-    if home is not None:
-        return Path(home)
-    return default_home() if dsn is None else program_home(place_of(dsn, key="dsn"))
-
-
-def _settings(folder: Path, dsn: str | None, given: Mapping[str, Any]) -> Settings:
-    section = load_section(HomePaths(folder).config)
-    if dsn is not None:
-        # A standby in the file belongs to the file's own primary.
-        section = {k: v for k, v in section.items() if k != "dsn_read"} | {"dsn": dsn}
-    return parse({**section, **given}).checked()
-
-
-def _with_subject(session: Session, engine: Engine) -> Session:
-    if session.contact is None:
-        return session
-    key = engine.subject_key()
-    if key == STAND_IN:
-        raise DatabaseUnavailable(
-            "a private chat's memory needs the database's key, and this home has never "
-            f"met the database: {engine.waiting or f'set dsn or {DSN_ENV}, try again'}"
-        )
-    return session.with_subject(key)
-
-
 def _target(name: str) -> Target:
     try:
         return Target(name)
@@ -442,19 +401,3 @@ def _matching(old: str, *, whole: bool) -> Mapping[str, str]:
     if not isinstance(old, str) or not old.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
         raise BadRequest("the old text must be a non-empty string")
     return {"previous_content" if whole else "old_text": old}
-
-
-def _facets(
-    since: Moment | None, until: Moment | None, platform: str | None
-) -> dict[str, Any]:
-    return {"since": _iso(since), "until": _iso(until), "platform": platform}
-
-
-def _iso(moment: Moment | None) -> str | None:
-    return moment.isoformat() if isinstance(moment, datetime) else moment
-
-
-def _told(answer: Answer[HitT]) -> Found[HitT]:
-    if answer.failure is not None:
-        raise answer.failure
-    return Found(answer.hits, answer.degraded)
