@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from _docs.api import errors, tools
+from _docs.api import errors, library, tools
 from _docs.commands import commands, exit_status
 from _docs.dependencies import dependencies
 from _docs.settings import settings
@@ -24,6 +24,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "dependencies": dependencies,
     "errors": errors,
     "exit-status": exit_status,
+    "library": library,
     "settings": settings,
     "tools": tools,
 }

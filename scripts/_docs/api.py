@@ -1,15 +1,20 @@
-"""Tools and errors: what models and programs meet."""
+"""Tools, the library and errors: what models and programs meet."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from _docs.words import code, required, table
+from hermes_pgmemory import Memory
 from hermes_pgmemory import errors as vocabulary
 from hermes_pgmemory.cli._result import status_of
 from hermes_pgmemory.errors import PgMemoryError, Rejected, Unavailable
 from hermes_pgmemory.tools import TOOL_SCHEMAS
+
+LINE: Final = 88
+"""Characters of a call that stays on one line."""
 
 
 def tools() -> str:
@@ -40,6 +45,35 @@ def _argument(
         default = "the setting `scope_default`"
     told = required(schema.get("description"), f"the argument {name}")
     return f"`{name}`", takes, default, told
+
+
+def library() -> str:
+    """Return each public method of `Memory`, in the words of its docstring."""
+    parts = [f"## `Memory`\n\n{_explained(Memory.__init__, 'Memory')}"]
+    for name, one in vars(Memory).items():
+        if name.startswith("_"):
+            continue
+        if isinstance(one, property):
+            parts.append(f"## `{name}`\n\n{required(one.__doc__, name)}")
+        else:
+            parts.append(f"## `{name}`\n\n{_explained(one, name)}")
+    return "\n\n".join(parts)
+
+
+def _explained(function: Callable[..., object], name: str) -> str:
+    required(function.__doc__, name)
+    taken = list(inspect.signature(function).parameters.values())[1:]
+    named = [p.kind is p.KEYWORD_ONLY for p in taken]
+    lines = [
+        f"{p.name}: {p.annotation}{'' if p.default is p.empty else f' = {p.default!r}'}"
+        for p in taken
+    ]
+    if any(named):
+        lines.insert(named.index(True), "*")
+    call = f"{name}({', '.join(lines)})"
+    if len(call) > LINE:
+        call = f"{name}(\n" + "".join(f"    {line},\n" for line in lines) + ")"
+    return f"```python\n{call}\n```\n\n```text\n{inspect.getdoc(function)}\n```"
 
 
 def errors() -> str:

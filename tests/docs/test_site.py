@@ -13,7 +13,7 @@ from pathlib import Path
 import _docs
 import pytest
 
-from hermes_pgmemory import cli, errors
+from hermes_pgmemory import Memory, cli, errors
 from hermes_pgmemory.config import Settings
 from hermes_pgmemory.metrics import REGISTRY
 from hermes_pgmemory.tools import TOOL_SCHEMAS
@@ -118,6 +118,13 @@ def test_the_reference_tells_of_every_tool_and_argument(site: Path):
         for name in (tool["name"], *tool["parameters"]["properties"])
     ]
     assert [name for name in names if name not in said] == []
+
+
+def test_the_reference_tells_of_every_method_of_the_library(site: Path):
+    said = words_of(site / "reference" / "library.html")
+    public = [name for name in vars(Memory) if not name.startswith("_")]
+    assert len(public) > 10
+    assert [name for name in public if name not in said] == []
 
 
 def test_the_reference_tells_of_every_exit_status(site: Path):

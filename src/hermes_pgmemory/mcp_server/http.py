@@ -31,6 +31,7 @@ PATH: Final = "/mcp"
 MAX_BODY_BYTES: Final = 4 << 20
 GRACE_S: Final = 3
 """Seconds that requests under way may take when the server is told to end."""
+_ANYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104 - refused as a name
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -118,6 +119,8 @@ def _security(names: Sequence[str], port: int) -> TransportSecuritySettings:
     """Refuse requests that a browser was led to send here under another name."""
     hosts = [f"{name}:{port}" for name in _LOOPBACK]
     for name in names:
+        if name in _ANYWHERE:
+            continue
         spelled = f"[{name}]" if ":" in name else name
         hosts += [spelled, f"{spelled}:*"]
     origins = [f"{scheme}://{host}" for host in hosts for scheme in ("http", "https")]
