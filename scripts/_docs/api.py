@@ -62,7 +62,8 @@ def library() -> str:
 
 def _explained(function: Callable[..., object], name: str) -> str:
     required(function.__doc__, name)
-    taken = list(inspect.signature(function).parameters.values())[1:]
+    signature = inspect.signature(function)
+    taken = list(signature.parameters.values())[1:]
     named = [p.kind is p.KEYWORD_ONLY for p in taken]
     lines = [
         f"{p.name}: {p.annotation}{'' if p.default is p.empty else f' = {p.default!r}'}"
@@ -73,6 +74,7 @@ def _explained(function: Callable[..., object], name: str) -> str:
     call = f"{name}({', '.join(lines)})"
     if len(call) > LINE:
         call = f"{name}(\n" + "".join(f"    {line},\n" for line in lines) + ")"
+    call += f" -> {signature.return_annotation}"
     return f"```python\n{call}\n```\n\n```text\n{inspect.getdoc(function)}\n```"
 
 

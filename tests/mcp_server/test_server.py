@@ -193,6 +193,9 @@ class TestTheDoor:
         big = {**PING, "params": {"x": "x" * (5 << 20)}}
         assert self.post(served.url, big, **right).status_code == 413
         assert self.post(served.url, ["x", {}], **right).status_code == 400
+        with httpx.Client(trust_env=False, headers=right) as http:
+            told = {"Accept": "text/event-stream"}
+            assert http.get(served.url, headers=told).status_code == 405
 
 
 class TestStarting:

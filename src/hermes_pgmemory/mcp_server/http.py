@@ -144,7 +144,8 @@ def _app(
             yield
 
     return Starlette(
-        routes=[Route(PATH, endpoint=_Handler(manager))],
+        # Without sessions there is nothing to listen to (GET) or to end (DELETE).
+        routes=[Route(PATH, endpoint=_Handler(manager), methods=["POST"])],
         middleware=[Middleware(_Guard, token=token)],
         lifespan=lifespan,
     )
