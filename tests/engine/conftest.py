@@ -126,10 +126,15 @@ class Outage:
         end = (
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
         )
+        # Nobody comes back before it has its new name.
+        allow = sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS {}")
         rename = sql.SQL("ALTER DATABASE {} RENAME TO {}")
+        before, after = sql.Identifier(old), sql.Identifier(new)
         with psycopg.connect(self.server, autocommit=True) as admin:
+            admin.execute(allow.format(before, sql.Literal(False)))
             admin.execute(end, (old,))
-            admin.execute(rename.format(sql.Identifier(old), sql.Identifier(new)))
+            admin.execute(rename.format(before, after))
+            admin.execute(allow.format(after, sql.Literal(True)))
 
 
 @pytest.fixture
