@@ -218,6 +218,8 @@ def test_a_wrong_argument_is_named(opened):
 def test_a_wrong_setting_is_named(home):
     with pytest.raises(ConfigError, match="did you mean 'embed_url'"):
         Memory(theme="sales", home=home.path, settings={"embed_ur": "x"})
+    with pytest.raises(ConfigError, match="dsn: is empty"):
+        Memory(theme="sales", dsn="")
     with pytest.raises(ConfigError, match="dsn"):
         Memory(theme="sales", dsn="postgresql://a:b@c@d/e")
 

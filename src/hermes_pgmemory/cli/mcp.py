@@ -19,6 +19,8 @@ from __future__ import annotations
 import logging
 import signal
 from argparse import ArgumentParser, Namespace
+from collections.abc import Generator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final
@@ -102,14 +104,11 @@ def run(args: Namespace) -> Result:
             raise
         missing = {"mcp": "not installed: pip install 'hermes-pgmemory[mcp]'"}
         raise ConfigError(missing) from None
-    _log_ours_only(debug=args.debug)
-    token = _token(args) if args.http else None
-    entry = Entry(args.home, args.theme)
-    try:
-        server = MemoryServer(entry, read_only=args.read_only)
-        return _http(args, server, token) if args.http else _stdio(server)
-    finally:
-        entry.close()
+    with _log_of_ours_only(debug=args.debug):
+        token = _token(args) if args.http else None
+        with closing(Entry(args.home, args.theme)) as entry:
+            server = MemoryServer(entry, read_only=args.read_only)
+            return _http(args, server, token) if args.http else _stdio(server)
 
 
 def _stdio(server: MemoryServer) -> Result:
@@ -154,11 +153,19 @@ def _token(args: Namespace) -> Token | None:
     return Token.of_file(args.token_file) if args.token_file else None
 
 
-def _log_ours_only(*, debug: bool) -> None:
+@contextmanager
+def _log_of_ours_only(*, debug: bool) -> Generator[None]:
     """Tell of this memory's troubles; the SDK's log may quote what clients send."""
     if debug:
+        yield
         return
-    logging.getLogger().addHandler(logging.NullHandler())
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("hermes-pgvector: %(message)s"))
-    logging.getLogger("hermes_pgmemory").addHandler(handler)
+    added = {"": logging.NullHandler(), "hermes_pgmemory": handler}
+    for name, one in added.items():
+        logging.getLogger(name).addHandler(one)
+    try:
+        yield
+    finally:
+        for name, one in added.items():
+            logging.getLogger(name).removeHandler(one)

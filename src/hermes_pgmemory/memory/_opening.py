@@ -9,7 +9,7 @@ from typing import Any
 
 from hermes_pgmemory.config import DSN_ENV, Settings, parse
 from hermes_pgmemory.engine import Engine
-from hermes_pgmemory.errors import DatabaseUnavailable
+from hermes_pgmemory.errors import ConfigError, DatabaseUnavailable
 from hermes_pgmemory.paths import HomePaths, default_home, program_home
 from hermes_pgmemory.session import Session
 from hermes_pgmemory.settings_file import load_section
@@ -32,6 +32,8 @@ def settings_of(folder: Path, dsn: str | None, given: Mapping[str, Any]) -> Sett
     """
     section = load_section(HomePaths(folder).config)
     if dsn is not None:
+        if not dsn.strip():
+            raise ConfigError({"dsn": "is empty; leave it out to take the home's"})
         # A standby in the file belongs to the file's own primary.
         section = {k: v for k, v in section.items() if k != "dsn_read"} | {"dsn": dsn}
     return parse({**section, **given}).checked()
