@@ -73,28 +73,28 @@ def _steps(
             case RemoveEntry():
                 # Without a text to match, every entry would match.
                 if match := _match(write):
-                    yield "remove_entry", {**_owner(write), **match}
+                    yield "remove_entry", {**_event(write), **match}
             case _:
                 assert_never(write)
 
 
-def _owner(write: EntryWrite) -> dict[str, Any]:
+def _event(write: EntryWrite) -> dict[str, Any]:
     return {
         "theme": write.theme,
         "target": write.target.value,
         "subject": write.subject,
         "source": write.source,
+        "at": write.at,
+        "metadata": Jsonb(dict(write.metadata)),
     }
 
 
 def _row(write: AddEntry | ReplaceEntry, lexemes: Mapping[str, str]) -> dict[str, Any]:
     return {
-        **_owner(write),
+        **_event(write),
         "content": write.content,
         "lexemes": lexemes.get(write.content),
         "files": [write.source] if write.source else [],
-        "at": write.at,
-        "metadata": Jsonb(dict(write.metadata)),
     }
 
 

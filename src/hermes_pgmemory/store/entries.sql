@@ -41,7 +41,7 @@ ON CONFLICT (agent_identity, target, content_hash, subject) DO UPDATE
 -- :fragment victim
 -- The one entry that an event speaks of: the whole text where the host tells it,
 -- else a literal substring. Several may hold it, because several files are mirrored.
-SELECT id
+SELECT id, content, content_hash, updated_at
   FROM memory_entries
  WHERE agent_identity = %(theme)s
    AND target = %(target)s
@@ -52,6 +52,12 @@ SELECT id
             ELSE content_hash = sha256(convert_to(%(previous)s, 'UTF8')) END
  ORDER BY (source IS NOT DISTINCT FROM %(source)s) DESC, updated_at DESC, id DESC
  LIMIT 1
+
+-- :fragment history
+-- What the victim said, before it says so no more.
+INSERT INTO memory_entry_history
+       (agent_identity, entry_id, successor_id, target, change, content, subject, source,
+        since, at, metadata)
 
 -- :name add_entry
 -- Add an entry, unless the theme knows it.
@@ -73,6 +79,14 @@ twin AS (
        AND subject IS NOT DISTINCT FROM %(subject)s
        AND content_hash = {hash}
        AND id NOT IN (SELECT id FROM victim)
+), noted AS (
+    {history}
+    SELECT %(theme)s, victim.id, coalesce(twin.id, victim.id), %(target)s, 'replaced',
+           victim.content, %(subject)s, %(source)s, victim.updated_at, %(at)s,
+           %(metadata)s
+      FROM victim
+      LEFT JOIN twin ON true
+     WHERE victim.content_hash <> {hash}
 ), merged AS (
     DELETE FROM memory_entries
      USING victim, twin
@@ -105,7 +119,13 @@ SELECT %(theme)s, %(target)s, %(content)s, {hash}, %(embedding)b::halfvec,
 
 -- :name remove_entry
 -- Delete the one entry that matches, if any does.
-WITH victim AS ({victim})
+WITH victim AS ({victim}),
+noted AS (
+    {history}
+    SELECT %(theme)s, id, NULL, %(target)s, 'removed', content, %(subject)s, %(source)s,
+           updated_at, %(at)s, %(metadata)s
+      FROM victim
+)
 DELETE FROM memory_entries
  USING victim
  WHERE agent_identity = %(theme)s

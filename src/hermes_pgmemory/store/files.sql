@@ -25,6 +25,21 @@ UPDATE memory_entries AS known
 
 -- :name leave_file
 -- Note that a file holds these entries no more, and retire those that no other holds.
+WITH retired AS (
+    INSERT INTO memory_entry_history
+           (agent_identity, entry_id, target, change, content, subject, source, since,
+            at, metadata)
+    SELECT known.agent_identity, known.id, known.target, 'retired', known.content,
+           known.subject, %(file)s, known.updated_at, %(at)s,
+           '{"write_origin": "file_change"}'
+      FROM unnest(%(themes)s::text[], %(ids)s::bigint[]) AS given (theme, id)
+      JOIN memory_entries AS known
+        ON known.agent_identity = given.theme
+       AND known.id = given.id
+     WHERE %(retire)s
+       AND known.retired_at IS NULL
+       AND known.files <@ (known.missing_from || %(file)s::text)
+)
 UPDATE memory_entries AS known
    SET missing_from = array_remove(known.missing_from, %(file)s::text)
                       || %(file)s::text,

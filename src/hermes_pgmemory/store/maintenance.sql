@@ -40,6 +40,7 @@ SELECT relname::text, pg_total_relation_size(oid), pg_indexes_size(oid)
  WHERE oid IN (SELECT to_regclass(name)
                  FROM unnest(ARRAY['memory_entries', 'conversations', 'memory_agents',
                                    'memory_agent_edges', 'memory_journal_positions',
+                                   'memory_entry_history', 'memory_forgotten',
                                    'memory_maintenance_log', 'memory_settings',
                                    'memory_models', 'memory_migrations']) AS name)
  ORDER BY pg_total_relation_size(oid) DESC, relname;

@@ -4,11 +4,13 @@
 (VALUES ('memory_migrations', 'SELECT'),
         ('memory_settings', 'SELECT'),
         ('memory_models', 'SELECT'),
-        ('memory_journal_positions', 'SELECT, INSERT, UPDATE'),
+        ('memory_journal_positions', 'SELECT, INSERT, UPDATE, DELETE'),
         ('memory_entries', 'SELECT, INSERT, UPDATE, DELETE'),
         ('conversations', 'SELECT, INSERT, UPDATE, DELETE'),
         ('memory_agents', 'SELECT, INSERT, UPDATE, DELETE'),
         ('memory_agent_edges', 'SELECT, INSERT, UPDATE, DELETE'),
+        ('memory_entry_history', 'SELECT, INSERT, UPDATE, DELETE'),
+        ('memory_forgotten', 'SELECT, INSERT, UPDATE, DELETE'),
         ('memory_maintenance_log', 'SELECT, INSERT, UPDATE'),
         ('v_agent_memory', 'SELECT')) AS needs (name, privileges)
 
