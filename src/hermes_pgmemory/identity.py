@@ -58,7 +58,7 @@ BENCH_THEME: Final = Theme("_bench")
 DEFAULT_THEME: Final = Theme("default")
 RESERVED: Final = frozenset({DM_THEME, GROUP_THEME, BENCH_THEME, DEFAULT_THEME})
 
-_LOCAL: Final = frozenset(
+LOCAL: Final = frozenset(
     """
     acp api_server batch cli cron curator desktop gateway local subagent tui web
     """.split()  # noqa: SIM905
@@ -198,7 +198,7 @@ def _follow(name: str, aliases: Mapping[str, str]) -> str | None:
 
 def _chat(run: _Run, *, named_by_alias: bool) -> Chat | None:
     """Return the kind of chat that the host itself says a run belongs to."""
-    if named_by_alias or run.platform in _LOCAL:
+    if named_by_alias or run.platform in LOCAL:
         return None
     if run.chat_type:
         return session_keys.chat_of_type(run.chat_type)
@@ -228,7 +228,7 @@ def _governed(chat: Chat, run: _Run) -> Identity:
 
 def _contact(chat: Chat, run: _Run) -> Contact:
     # The profile in front of a native key is ours, not the contact's.
-    native = run.platform not in _LOCAL and run.platform != ""
+    native = run.platform not in LOCAL and run.platform != ""
     key = run.key
     if native and key.startswith("agent:") and key.count(":") >= 2:
         key = key.split(":", 2)[2]

@@ -14,12 +14,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
 _FILE: Final = "private-notes"
+_DIGEST: Final = re.compile(rb"[0-9a-f]{64}")
 
 
 class PrivateNotes:
@@ -35,7 +37,8 @@ class PrivateNotes:
         """Remember *entry* as private, as the host wrote it."""
         digest = _digest(entry)
         with self._mutex:
-            if digest in self._own:
+            # `forget` may have erased it since; few notes are written twice.
+            if digest in self._own and digest in self._path.read_text():
                 return
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
             fd = os.open(self._path, flags, 0o600)
@@ -44,6 +47,25 @@ class PrivateNotes:
             finally:
                 os.close(fd)
             self._own.add(digest)
+
+    def erase(self, digests: Collection[str]) -> int:
+        """Overwrite the hashes of entries that are gone; return how many there were.
+
+        In place: other processes append meanwhile.
+        """
+        try:
+            file = self._path.open("r+b", buffering=0)
+        except FileNotFoundError:
+            return 0
+        with self._mutex, file:
+            places = [
+                (found.start(), found.group())
+                for found in _DIGEST.finditer(file.read())
+                if found.group().decode() in digests
+            ]
+            for place, digest in places:
+                os.pwrite(file.fileno(), b"0" * len(digest), place)
+            return len(places)
 
     def without(self, entries: tuple[str, ...]) -> tuple[str, ...]:
         """Return those of *entries* that no private chat wrote."""

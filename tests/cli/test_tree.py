@@ -80,7 +80,7 @@ class TestHelp:
             parser_of(name).parse_args(words)
 
 
-@pytest.mark.parametrize("name", ["prune", "cleanup", "remap", "reconcile"])
+@pytest.mark.parametrize("name", ["prune", "cleanup", "remap", "reconcile", "forget"])
 def test_what_destroys_says_that_it_only_rehearses(name: str, run: Run):
     assert "Without --execute nothing is" in " ".join(run(name, "--help").out.split())
 

@@ -105,14 +105,14 @@ class DeadLetters:
         """Forget *records*, but for those that were refused again."""
         done = list(records)
         stored = [(r.position,) for r in done if r.position not in self._refused]
-        with _changing(self._slot) as connection:
+        with changing(self._slot) as connection:
             connection.executemany(_FORGET, stored)
         self._passed = max((r.position for r in done), default=self._passed)
 
     def bury(self, record: Record, reason: str) -> None:
         """Keep *record*, which the database refuses again, with the newest reason."""
         self._refused.add(record.position)
-        with _changing(self._slot) as connection:
+        with changing(self._slot) as connection:
             connection.execute(_EXPLAIN, (reason, record.position))
 
 
@@ -120,7 +120,7 @@ def _read(slot: Path, query: str, *parameters: int) -> list[tuple[Any, ...]]:
     """Return rows of *slot*; none where its last letter is gone, and it as well."""
     with Explained("read", slot.parent):
         try:
-            with closing(_open(slot, "ro")) as connection:
+            with closing(open_file(slot, "ro")) as connection:
                 return connection.execute(query, parameters).fetchall()
         except sqlite3.OperationalError:
             if slot.exists():
@@ -129,9 +129,9 @@ def _read(slot: Path, query: str, *parameters: int) -> list[tuple[Any, ...]]:
 
 
 @contextmanager
-def _changing(slot: Path) -> Generator[sqlite3.Connection]:
+def changing(slot: Path) -> Generator[sqlite3.Connection]:
     """Change a slot that may be a living process's, in one brief transaction."""
-    with Explained("write", slot.parent), closing(_open(slot, "rw")) as connection:
+    with Explained("write", slot.parent), closing(open_file(slot, "rw")) as connection:
         # Its owner's hooks wait for us; they must not wait for the disk.
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA wal_autocheckpoint = 0")
@@ -139,6 +139,7 @@ def _changing(slot: Path) -> Generator[sqlite3.Connection]:
             yield connection
 
 
-def _open(slot: Path, mode: str) -> sqlite3.Connection:
+def open_file(slot: Path, mode: str) -> sqlite3.Connection:
+    """Open *slot*, which must exist, without becoming its owner; "ro" or "rw"."""
     name = f"{slot.absolute().as_uri()}?mode={mode}"
     return sqlite3.connect(name, uri=True, timeout=BUSY_S)

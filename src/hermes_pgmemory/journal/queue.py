@@ -189,6 +189,10 @@ class Journal:
         """Return up to *limit* writes not yet acknowledged, oldest first."""
         with self._mutex, Explained("read", self._folder):
             rows = self._hook.execute(_PENDING, (limit,)).fetchall()
+            if len(rows) < limit:
+                # All there are; some may have been erased from outside.
+                self._count = len(rows)
+                self._bytes = sum(len(text) for _, _, text in rows)
         return [Record(*row) for row in rows]
 
     def acknowledge(self, records: Iterable[Record]) -> None:

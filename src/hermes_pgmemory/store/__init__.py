@@ -46,6 +46,7 @@ from hermes_pgmemory.store import (
 from hermes_pgmemory.store import writes as applying
 from hermes_pgmemory.store.connection import IDLE_S, BoundedConnection, Database
 from hermes_pgmemory.store.facts import DatabaseFacts, read_facts
+from hermes_pgmemory.store.forget import Forgetting
 from hermes_pgmemory.store.maintenance import Maintenance
 from hermes_pgmemory.store.queries import QUERIES
 from hermes_pgmemory.store.sealed import Planner
@@ -276,6 +277,11 @@ class Store:
     def maintenance(self) -> Maintenance:
         """What an operator does to this database now and then."""
         return Maintenance(self._database)
+
+    @property
+    def forgetting(self) -> Forgetting:
+        """What deletes a contact's or a theme's memory for good."""
+        return Forgetting(self._database)
 
     def counts(self, *, timeout_s: float) -> list[ThemeCount]:
         """Count what each theme holds, by name of theme."""

@@ -130,7 +130,7 @@ class Maintenance:
     def open_run(
         self,
         operation: str,
-        table: str,
+        table: str | None,
         *,
         pattern: str | None,
         details: Mapping[str, Any],
@@ -155,7 +155,7 @@ class Maintenance:
     ) -> None:
         """Add to a line of the log what was done elsewhere."""
         with self._database.transaction(timeout_s) as conn:
-            _add(conn, run, affected, 0, details)
+            add_to_run(conn, run, affected, 0, details)
 
     # -- changing ------------------------------------------------------------
 
@@ -264,7 +264,7 @@ class Maintenance:
             outcome.append(work(conn))
             if run is None:
                 raise psycopg.Rollback
-            _add(conn, run, outcome[0].affected, outcome[0].dropped, {})
+            add_to_run(conn, run, outcome[0].affected, outcome[0].dropped, {})
         return outcome[0]
 
     def _fetch(
@@ -286,13 +286,14 @@ def _done(
     )
 
 
-def _add(
+def add_to_run(
     conn: BoundedConnection,
     run: int,
     affected: int,
     dropped: int,
     details: Mapping[str, Any],
 ) -> None:
+    """Add what was done to line *run* of the log, in the caller's transaction."""
     parameters = {
         "run": run,
         "affected": affected,

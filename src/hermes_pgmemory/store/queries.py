@@ -33,6 +33,8 @@ _FILES: Final = (
     "index",
     "upkeep",
     "maintenance",
+    "history",
+    "forget",
     "ledger",
     "adopt",
     "convert",

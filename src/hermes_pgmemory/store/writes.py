@@ -2,13 +2,15 @@
 
 A journal may be replayed from any point, any number of times, by several processes
 at once: in the transaction of the writes themselves, each theme's place in the
-journal is locked, what lies before it is skipped, and it is moved on.
+journal is locked, what lies before it is skipped, and it is moved on. Skipped, too, is
+what was said before its contact, or its theme, was forgotten.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, assert_never
 
 import psycopg
@@ -32,6 +34,8 @@ from hermes_pgmemory.store.vectors import read_stamp
 
 Place = tuple[str, str]
 """A theme and an epoch: what a journal position belongs to."""
+Owner = tuple[str, str]
+"""A theme, and a contact in it; "" is all of the theme."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,7 @@ def apply(
         model: Whose vectors these are; None does not know.
     """
     stamp = read_stamp(conn, vectors_of=model if vectors else None)
-    known = _lock(conn, batch)
+    known, forgotten = _lock(conn, batch)
     reached = dict(known)
     kinds = _Kinds()
     fresh = 0
@@ -87,6 +91,8 @@ def apply(
         place = _place(accepted)
         if accepted.position > reached[place]:
             reached[place] = accepted.position
+            if _is_forgotten(accepted.write, forgotten):
+                continue
             kinds.sort(accepted.write, vectors.get(index))
             fresh += 1
     entries.write(conn, kinds.entries, stamp)
@@ -109,16 +115,39 @@ def _place(accepted: Accepted) -> Place:
     return accepted.write.theme, accepted.epoch
 
 
+def _owners(write: Write) -> tuple[Owner, Owner]:
+    """Return the theme of *write*, and its contact there."""
+    subject: str | None = getattr(write, "subject", None)
+    return (write.theme, ""), (write.theme, subject or "")
+
+
+def _is_forgotten(write: Write, forgotten: Mapping[Owner, datetime]) -> bool:
+    return bool(forgotten) and any(
+        owner in forgotten and write.at <= forgotten[owner] for owner in _owners(write)
+    )
+
+
 def _lock(
     conn: psycopg.Connection[Any], batch: Sequence[Accepted]
-) -> Mapping[Place, int]:
-    """Lock the places that *batch* moves, and return where they stand."""
+) -> tuple[Mapping[Place, int], Mapping[Owner, datetime]]:
+    """Lock the places that *batch* moves.
+
+    Returns:
+        Where they stand, and until when which of the owners were forgotten; that is
+        asked behind the lock, which `forget` waits for.
+    """
     places = list(dict.fromkeys(_place(accepted) for accepted in batch))
+    owners = {owner for accepted in batch for owner in _owners(accepted.write)}
     rows = conn.execute(
         QUERIES["lock_positions"],
         {"themes": [theme for theme, _ in places], "epochs": [e for _, e in places]},
     )
-    return {(theme, epoch): position for theme, epoch, position in rows}
+    forgotten = conn.execute(
+        QUERIES["forgotten"],
+        {"themes": [theme for theme, _ in owners], "subjects": [s for _, s in owners]},
+    )
+    known = {(theme, epoch): position for theme, epoch, position in rows}
+    return known, {(theme, subject): at for theme, subject, at in forgotten}
 
 
 def _advance(conn: psycopg.Connection[Any], reached: Mapping[Place, int]) -> None:
