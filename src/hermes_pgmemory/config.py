@@ -141,6 +141,9 @@ class Settings(BaseModel):
     ttl_days: Annotated[int, Field(ge=0, le=36_500)] = 0
     """Days after which `prune` deletes turns, unless told otherwise; 0 is never."""
 
+    history_days: Annotated[int, Field(ge=0, le=36_500)] = 365
+    """Days for which `prune` keeps what entries said before; 0 is for ever."""
+
     # For many languages, too: against `simple` it finds more in English and French, by
     # their plurals, and no less in German.
     text_search_config: Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_]*$")] = "english"

@@ -75,6 +75,48 @@ class TestWhatGoes:
             maintenance.cutoff(-1, datetime.now(UTC))
 
 
+class TestSize:
+    def test_each_theme_keeps_its_newest_turns_even_of_one_instant(self, memory, run):
+        at = [START, START, START, START + timedelta(1), START - timedelta(1)]
+        memory.apply(*(memory.turn(f"{n}", at=when) for n, when in enumerate(at)))
+        memory.apply(*(memory.turn(f"{n}", theme=HOME) for n in range(2)))
+        memory.apply(memory.entry("kept", at=days_ago(900)))
+        rehearsed = run("prune", "--max-rows", "2", "--json").data
+        assert (rehearsed["affected"], rehearsed["executed"]) == (3, False)
+        assert (
+            run("prune", "--max-rows", "2", "--execute", "--json").data["affected"] == 3
+        )
+        assert (memory.turns(), memory.turns("home")) == (["2", "3"], ["0", "1"])
+        assert memory.contents() == ["kept"]
+
+    def test_with_an_age_goes_what_either_lets_go(self, memory, run):
+        ages = (40, 30, 20, 10)
+        memory.apply(*(memory.turn(f"{days}", at=days_ago(days)) for days in ages))
+        words = ("--execute", "--json", "--theme", "work")
+        ran = run("prune", "--days", "35", "--max-rows", "2", *words)
+        assert ran.data["affected"] == 2
+        ran = run("prune", "--days", "15", "--max-rows", "2", *words)
+        assert ran.data["affected"] == 1
+        assert memory.turns() == ["10"]
+
+    def test_none_is_no_size(self, memory, run):
+        memory.apply(memory.turn("old"))
+        assert run("prune", "--max-rows", "0", "--execute").status == 2
+
+
+def test_retired_entries_go_by_their_own_age_and_others_never(memory, run):
+    memory.apply(*(memory.entry(text, at=days_ago(99)) for text in ("a", "b", "c")))
+    for text, days in (("a", 31), ("b", 29)):
+        memory.query(
+            "UPDATE memory_entries SET retired_at = %s WHERE content = %s",
+            days_ago(days),
+            text,
+        )
+    ran = run("prune", "--retired-days", "30", "--execute", "--json")
+    assert ran.data["tables"] == {"memory_entries": {"affected": 1, "dropped_dupes": 0}}
+    assert memory.contents() == ["b", "c"]
+
+
 class TestRehearsal:
     def test_it_tells_the_exact_number_and_changes_nothing(self, memory, run):
         memory.apply(*(memory.turn(f"{n}", ordinal=n + 1) for n in range(7)))

@@ -32,7 +32,7 @@ from argparse import ArgumentParser, Namespace
 from getpass import getpass
 from typing import TYPE_CHECKING, Any, Final
 
-from hermes_pgmemory.cli import _database, _print
+from hermes_pgmemory.cli import _database, _print, _progress
 from hermes_pgmemory.cli._result import Result, Status, Table
 
 if TYPE_CHECKING:
@@ -93,7 +93,10 @@ def run(args: Namespace) -> Result:
         else:
             subjects = args.subject or _subjects(store, contact, args.platform)
             who, held = forget.whom(store, paths, subjects=subjects)
-        done = forget.forget(store, paths, who, held, execute=args.execute)
+        with _progress.bar("search") as advance:
+            done = forget.forget(
+                store, paths, who, held, execute=args.execute, advance=advance
+            )
     return _told(done)
 
 

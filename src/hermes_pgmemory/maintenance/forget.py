@@ -18,12 +18,13 @@ from typing import Any, Final, cast
 from hermes_pgmemory import journal, memory_files
 from hermes_pgmemory.errors import BadRequest
 from hermes_pgmemory.identity import DM_THEME, GROUP_THEME
+from hermes_pgmemory.maintenance.runs import Advance
 from hermes_pgmemory.maintenance.themes import label
 from hermes_pgmemory.maintenance.traces import Traces
 from hermes_pgmemory.paths import HomePaths
 from hermes_pgmemory.private_notes import PrivateNotes
 from hermes_pgmemory.store import Store
-from hermes_pgmemory.store.forget import READ, Held, Mine
+from hermes_pgmemory.store.forget import READ, Held, Mine, Row
 
 TIMEOUT_S: Final = 600.0
 """For one theme's transaction, and for looking at whole tables."""
@@ -123,8 +124,12 @@ def forget(
     held: Sequence[Held],
     *,
     execute: bool,
+    advance: Advance,
 ) -> Forgotten:
-    """Delete everything of *who*, and search for what is left; or count it."""
+    """Delete everything of *who*, and search for what is left; or count it.
+
+    *advance* is told of every row that is searched.
+    """
     mine = _owners(who, held)
     if not execute:
         places = _count(store, paths, who, mine)
@@ -144,17 +149,21 @@ def forget(
         places.update(_delete(store, who, one, line))
     places[NOTES] = _unnote(paths, traces)
     refused = store.forgetting.vacuum()
-    proof = prove(store, paths, who, traces)
+    proof = prove(store, paths, who, traces, advance)
     proof.not_vacuumed = refused
     _close(store, line, places, proof, started)
     return Forgotten(executed=True, held=held, places=places, proof=proof)
 
 
-def prove(store: Store, paths: HomePaths, who: Whom, traces: Traces) -> Proof:
+def prove(
+    store: Store, paths: HomePaths, who: Whom, traces: Traces, advance: Advance
+) -> Proof:
     """Search all tables, and the files of this home, for *traces*."""
     proof = Proof(texts=len(traces.digests))
     for table in READ:  # pg_stats, which is about the others, last
-        _search_table(store, table, who, traces, proof)
+        for row in store.forgetting.rows(table, timeout_s=TIMEOUT_S):
+            _search_row(row, table, who, traces, proof)
+            advance(1)
     for slot in journal.erasable(paths.journal):
         _search_slot(slot, who, traces, proof)
     for name, entries in _file_entries(paths):
@@ -223,19 +232,16 @@ def _unnote(paths: HomePaths, traces: Traces) -> int:
     return PrivateNotes(paths.state).erase(traces.digests - Traces.digests_of(held))
 
 
-def _search_table(
-    store: Store, table: str, who: Whom, traces: Traces, proof: Proof
-) -> None:
-    for row in store.forgetting.rows(table, timeout_s=TIMEOUT_S):
-        proof.searched += 1
-        if who.is_row(row.owner, row.texts):
-            proof.since += table in _OWNED
-        elif any(map(traces.in_value, row.texts)):
-            if table in _OWNED:
-                proof.elsewhere[table] += 1
-            elif row.owner not in proof.elsewhere:
-                # The planner's samples are of living rows, if any hold the text.
-                proof.found[table] += 1
+def _search_row(row: Row, table: str, who: Whom, traces: Traces, proof: Proof) -> None:
+    proof.searched += 1
+    if who.is_row(row.owner, row.texts):
+        proof.since += table in _OWNED
+    elif any(map(traces.in_value, row.texts)):
+        if table in _OWNED:
+            proof.elsewhere[table] += 1
+        elif row.owner not in proof.elsewhere:
+            # The planner's samples are of living rows, if any hold the text.
+            proof.found[table] += 1
 
 
 _OWNED: Final = (

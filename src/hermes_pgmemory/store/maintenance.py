@@ -17,6 +17,7 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from hermes_pgmemory.errors import PgMemoryError
+from hermes_pgmemory.models import Metadata, Target
 from hermes_pgmemory.store import failures, stats
 from hermes_pgmemory.store.connection import BoundedConnection, Database
 from hermes_pgmemory.store.queries import QUERIES
@@ -31,10 +32,39 @@ class Part(StrEnum):
     """What `remap` moves, step by step."""
 
     ENTRIES = "entries"
+    HISTORY = "history"
     TURNS = "turns"
     AGENTS = "agents"
     EDGES = "edges"
     EDGE_CHILDREN = "edge_children"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What an entry said until it was changed."""
+
+    entry: int
+    """Its id; it may be gone."""
+    target: Target
+    change: str
+    """replaced, removed or retired."""
+    content: str
+    since: datetime
+    at: datetime
+    metadata: Metadata
+    """Where the change came from: platform, session, origin."""
+    now: str | None
+    """What took its place, until that changed, too."""
+
+
+class Aged(StrEnum):
+    """What `prune` deletes by age."""
+
+    TURNS = "turns"
+    RETIRED = "retired"
+    """Entries that no file holds any more."""
+    HISTORY = "history"
+    """What entries said before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +107,14 @@ _TIDY: Final[dict[Table, LiteralString]] = {
     Table.ENTRIES: QUERIES["tidy_entries"],
     Table.TURNS: QUERIES["tidy_turns"],
 }
+_PRUNE: Final[dict[Aged, LiteralString]] = {
+    Aged.TURNS: QUERIES["prune_turns"],
+    Aged.RETIRED: QUERIES["prune_retired"],
+    Aged.HISTORY: QUERIES["prune_history"],
+}
 _REMAP: Final[dict[Part, LiteralString]] = {
     Part.ENTRIES: QUERIES["remap_entries"],
+    Part.HISTORY: QUERIES["remap_history"],
     Part.TURNS: QUERIES["remap_turns"],
     Part.AGENTS: QUERIES["remap_agents"],
     Part.EDGES: QUERIES["remap_edges"],
@@ -120,6 +156,47 @@ class Maintenance:
         """Count the rows that wait for a vector; also return the last one's id."""
         return self._fetch(_WAITING[table], {"theme": theme}, timeout_s)[0][:2]
 
+    def has_history(
+        self, *, before: datetime | None, theme: str | None, timeout_s: float
+    ) -> bool:
+        """Tell whether anything is kept of entries that changed.
+
+        Before an instant, or ever; of one theme, or of any.
+        """
+        asked = {"before": before, "theme": theme}
+        return self._fetch(QUERIES["has_history"], asked, timeout_s)[0][0]
+
+    def history(
+        self,
+        theme: str,
+        *,
+        subject: str | None,
+        match: str | None,
+        limit: int,
+        timeout_s: float,
+    ) -> list[Change]:
+        """Return what entries of a theme said before, the latest change first.
+
+        Those of the contact *subject*, or those that belong to nobody; with *match*,
+        only texts that hold it, in whatever case.
+        """
+        asked = {"theme": theme, "subject": subject, "match": match, "limit": limit}
+        return [
+            Change(
+                entry=entry,
+                target=Target(target),
+                change=change,
+                content=content,
+                since=since,
+                at=at,
+                metadata=metadata,
+                now=now,
+            )
+            for entry, target, change, content, since, at, metadata, now in self._fetch(
+                QUERIES["read_history"], asked, timeout_s
+            )
+        ]
+
     def untidy(self, table: Table, *, theme: str, timeout_s: float) -> list[Untidy]:
         """Find what `tidy` deletes. Reads the whole theme; locks nothing."""
         rows = self._fetch(_UNTIDY[table], {"theme": theme}, timeout_s)
@@ -159,26 +236,35 @@ class Maintenance:
 
     # -- changing ------------------------------------------------------------
 
+    def newest_turns(self, theme: str, *, rows: int, timeout_s: float) -> Place | None:
+        """Return where the *rows* newest turns of a theme begin; None: it has fewer."""
+        asked = {"theme": theme, "rows": rows}
+        for at, row in self._fetch(QUERIES["turns_beyond"], asked, timeout_s):
+            return Place(at=at, id=row + 1)
+        return None
+
     def prune(
         self,
         theme: str,
         *,
-        before: datetime,
+        aged: Aged = Aged.TURNS,
+        before: Place,
         after: Place,
         limit: int,
         run: int | None,
         timeout_s: float,
     ) -> Done:
-        """Delete up to *limit* of a theme's turns said before an instant."""
+        """Delete up to *limit* of a theme's rows whose place lies *before* one."""
         parameters = {
             "theme": theme,
-            "before": before,
+            "before": before.at,
+            "before_id": before.id,
             "after_at": after.at,
             "after_id": after.id,
             "limit": limit,
         }
         return self._change(
-            lambda conn: _done(conn, QUERIES["prune_turns"], parameters), run, timeout_s
+            lambda conn: _done(conn, _PRUNE[aged], parameters), run, timeout_s
         )
 
     def tidy(

@@ -21,6 +21,14 @@ WITH RECURSIVE entries (theme) AS (
     SELECT (SELECT min(agent_identity) FROM memory_entries WHERE agent_identity > theme)
       FROM entries
      WHERE theme IS NOT NULL
+), past (theme) AS (
+    SELECT min(agent_identity) FROM memory_entry_history
+    UNION ALL
+    SELECT (SELECT min(agent_identity)
+              FROM memory_entry_history
+             WHERE agent_identity > theme)
+      FROM past
+     WHERE theme IS NOT NULL
 ), turns (theme) AS (
     SELECT min(agent_identity) FROM conversations
     UNION ALL
@@ -29,6 +37,8 @@ WITH RECURSIVE entries (theme) AS (
      WHERE theme IS NOT NULL
 )
 SELECT theme FROM entries WHERE theme IS NOT NULL
+ UNION
+SELECT theme FROM past WHERE theme IS NOT NULL
  UNION
 SELECT theme FROM turns WHERE theme IS NOT NULL
  ORDER BY theme;
@@ -85,13 +95,20 @@ SELECT count(*), coalesce(max(id), 0)
    AND embed
    AND (%(theme)s::text IS NULL OR agent_identity = %(theme)s);
 
+-- :fragment pruned
+SELECT (SELECT count(*) FROM part),
+       (SELECT count(*) FROM gone),
+       0,
+       (SELECT at FROM part ORDER BY at DESC, id DESC LIMIT 1),
+       (SELECT id FROM part ORDER BY at DESC, id DESC LIMIT 1)
+
 -- :name prune_turns
--- Delete the oldest turns of one theme that were said before an instant.
+-- Delete the oldest turns of one theme that lie before a place.
 WITH part AS (
-    SELECT ts, id
+    SELECT ts AS at, id
       FROM conversations
      WHERE agent_identity = %(theme)s
-       AND ts < %(before)s
+       AND (ts, id) < (%(before)s, %(before_id)s)
        AND (ts, id) > (coalesce(%(after_at)s::timestamptz, '-infinity'), %(after_id)s)
      ORDER BY ts, id
      LIMIT %(limit)s
@@ -101,11 +118,53 @@ WITH part AS (
        AND id = ANY (ARRAY(SELECT id FROM part))
     RETURNING 1
 )
-SELECT (SELECT count(*) FROM part),
-       (SELECT count(*) FROM gone),
-       0,
-       (SELECT ts FROM part ORDER BY ts DESC, id DESC LIMIT 1),
-       (SELECT id FROM part ORDER BY ts DESC, id DESC LIMIT 1);
+{pruned};
+
+-- :name prune_retired
+-- Delete entries that were retired before an instant, but for those that came back.
+WITH part AS (
+    SELECT retired_at AS at, id
+      FROM memory_entries
+     WHERE agent_identity = %(theme)s
+       AND (retired_at, id) < (%(before)s, %(before_id)s)
+       AND (retired_at, id) > (coalesce(%(after_at)s::timestamptz, '-infinity'), %(after_id)s)
+     ORDER BY retired_at, id
+     LIMIT %(limit)s
+), gone AS (
+    DELETE FROM memory_entries
+     WHERE agent_identity = %(theme)s
+       AND id = ANY (ARRAY(SELECT id FROM part))
+       AND (retired_at, id) < (%(before)s, %(before_id)s)
+    RETURNING 1
+)
+{pruned};
+
+-- :name prune_history
+-- Delete what entries said until an instant.
+WITH part AS (
+    SELECT at, id
+      FROM memory_entry_history
+     WHERE agent_identity = %(theme)s
+       AND (at, id) < (%(before)s, %(before_id)s)
+       AND (at, id) > (coalesce(%(after_at)s::timestamptz, '-infinity'), %(after_id)s)
+     ORDER BY at, id
+     LIMIT %(limit)s
+), gone AS (
+    DELETE FROM memory_entry_history
+     WHERE agent_identity = %(theme)s
+       AND id = ANY (ARRAY(SELECT id FROM part))
+    RETURNING 1
+)
+{pruned};
+
+-- :name turns_beyond
+-- The newest turn of one theme that so many newer ones leave no room for.
+SELECT ts, id
+  FROM conversations
+ WHERE agent_identity = %(theme)s
+ ORDER BY ts DESC, id DESC
+OFFSET %(rows)s
+ LIMIT 1;
 
 -- :name untidy_turns
 -- Turns of one theme to delete, each with the turn that stays in its place.
@@ -262,6 +321,28 @@ WITH part AS (
 SELECT (SELECT count(*) FROM part),
        (SELECT count(*) FROM moved) + (SELECT count(*) FROM dropped),
        (SELECT count(*) FROM dropped),
+       NULL::timestamptz,
+       (SELECT max(id) FROM part);
+
+-- :name remap_history
+-- Move what entries said before; an entry that was merged is known by its old id.
+WITH part AS (
+    SELECT id
+      FROM memory_entry_history
+     WHERE agent_identity = %(old)s
+       AND id > %(after_id)s
+     ORDER BY id
+     LIMIT %(limit)s
+), moved AS (
+    UPDATE memory_entry_history
+       SET agent_identity = %(new)s
+     WHERE agent_identity = %(old)s
+       AND id = ANY (ARRAY(SELECT id FROM part))
+    RETURNING 1
+)
+SELECT (SELECT count(*) FROM part),
+       (SELECT count(*) FROM moved),
+       0,
        NULL::timestamptz,
        (SELECT max(id) FROM part);
 
