@@ -38,7 +38,7 @@ class PrivateNotes:
         digest = _digest(entry)
         with self._mutex:
             # `forget` may have erased it since; few notes are written twice.
-            if digest in self._own and digest in self._path.read_text():
+            if digest in self._own and digest in self._known():
                 return
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
             fd = os.open(self._path, flags, 0o600)
@@ -69,11 +69,14 @@ class PrivateNotes:
 
     def without(self, entries: tuple[str, ...]) -> tuple[str, ...]:
         """Return those of *entries* that no private chat wrote."""
-        try:
-            known = set(self._path.read_text().split())
-        except FileNotFoundError:
-            return entries
+        known = self._known()
         return tuple(entry for entry in entries if _digest(entry) not in known)
+
+    def _known(self) -> set[str]:
+        try:
+            return set(self._path.read_text().split())
+        except FileNotFoundError:
+            return set()
 
 
 def asked_for(messages: Iterable[object]) -> Iterator[str]:

@@ -7,7 +7,8 @@ from maintenance_kit import START, days_ago
 
 from hermes_pgmemory import maintenance
 from hermes_pgmemory.errors import BadRequest
-from hermes_pgmemory.models import Theme
+from hermes_pgmemory.maintenance.prune import Limits
+from hermes_pgmemory.models import ReplaceEntry, Target, Theme
 
 HOME = Theme("home")
 
@@ -36,10 +37,31 @@ class TestWhatGoes:
         for number, offset in enumerate((-1, 0, 1)):
             at = before + timedelta(microseconds=offset)
             memory.apply(memory.turn(f"{offset}", at=at, session_id=f"{number}"))
+            memory.apply(memory.entry(f"{offset}"), memory.entry(f"was {offset}"))
+            memory.query(
+                "UPDATE memory_entries SET retired_at = %s WHERE content = %s",
+                at,
+                f"{offset}",
+            )
+            memory.apply(
+                ReplaceEntry(
+                    theme=Theme("work"),
+                    target=Target.MEMORY,
+                    old_text=f"was {offset}",
+                    content=f"is {offset}",
+                    at=at,
+                )
+            )
+        limits = Limits(
+            turns_before=before, retired_before=before, history_before=before
+        )
         maintenance.prune(
-            store, before=before, theme=None, execute=True, advance=silent
+            store, limits=limits, theme=None, execute=True, advance=silent
         )
         assert memory.turns() == ["0", "1"]
+        assert memory.contents() == ["0", "1", "is -1", "is 0", "is 1"]
+        past = "SELECT content FROM memory_entry_history ORDER BY content"
+        assert memory.query(past) == ["was 0", "was 1"]
 
     def test_days_are_24_hours_whatever_the_clock_on_the_wall_does(self):
         now = datetime.fromisoformat("2026-03-30T12:00:00+02:00")

@@ -78,6 +78,8 @@ class TestGranting:
             ["backfill"],
             ["cleanup", "--execute"],
             ["remap", "work", "home", "--execute"],
+            ["history", "--theme", "home"],
+            ["forget", "--theme", "other", "--execute"],
             ["prune", "--days", "1", "--execute"],
             ["migrate", "--check"],
         ):

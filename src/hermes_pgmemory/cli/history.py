@@ -22,7 +22,7 @@ from hermes_pgmemory.cli._result import Result, Table
 from hermes_pgmemory.cli._themes import minute
 
 if TYPE_CHECKING:
-    from hermes_pgmemory.store.maintenance import Change
+    from hermes_pgmemory.store.history import Change
 
 TIMEOUT_S: Final = 60.0
 LIMIT: Final = 50
@@ -63,7 +63,7 @@ def run(args: Namespace) -> Result:
         raise BadRequest(f"--limit must be from 1 to {LARGEST_LIMIT}")
     settings = _database.settings_of(args)
     with _database.opened(args, settings) as store:
-        changes = store.maintenance.history(
+        changes = store.maintenance.history.read(
             args.theme,
             subject=args.subject,
             match=args.match,

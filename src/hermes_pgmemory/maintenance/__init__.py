@@ -123,9 +123,7 @@ def remap(
         execute=execute,
         advance=advance,
     )
-    has_history = store.maintenance.has_history(
-        before=None, theme=old, timeout_s=READ_TIMEOUT_S
-    )
+    has_history = store.maintenance.history.exists(theme=old, timeout_s=READ_TIMEOUT_S)
     for part, table in _REMAPPED.items():
         if part is Part.HISTORY and not has_history:
             continue

@@ -79,7 +79,7 @@ def prune(
         _prune(run, store, Aged.TURNS, wanted, theme)
     if wanted.retired_before is not None:
         _prune(run, store, Aged.RETIRED, wanted, theme)
-    if wanted.history_before is not None and store.maintenance.has_history(
+    if wanted.history_before is not None and store.maintenance.history.exists(
         before=wanted.history_before, theme=theme, timeout_s=READ_TIMEOUT_S
     ):
         _prune(run, store, Aged.HISTORY, wanted, theme)

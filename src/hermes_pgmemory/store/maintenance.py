@@ -17,9 +17,9 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from hermes_pgmemory.errors import PgMemoryError
-from hermes_pgmemory.models import Metadata, Target
 from hermes_pgmemory.store import failures, stats
 from hermes_pgmemory.store.connection import BoundedConnection, Database
+from hermes_pgmemory.store.history import History
 from hermes_pgmemory.store.queries import QUERIES
 from hermes_pgmemory.store.stats import LoggedRun, TableSize
 from hermes_pgmemory.store.upkeep import Table
@@ -37,24 +37,6 @@ class Part(StrEnum):
     AGENTS = "agents"
     EDGES = "edges"
     EDGE_CHILDREN = "edge_children"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """What an entry said until it was changed."""
-
-    entry: int
-    """Its id; it may be gone."""
-    target: Target
-    change: str
-    """replaced, removed or retired."""
-    content: str
-    since: datetime
-    at: datetime
-    metadata: Metadata
-    """Where the change came from: platform, session, origin."""
-    now: str | None
-    """What took its place, until that changed, too."""
 
 
 class Aged(StrEnum):
@@ -156,46 +138,10 @@ class Maintenance:
         """Count the rows that wait for a vector; also return the last one's id."""
         return self._fetch(_WAITING[table], {"theme": theme}, timeout_s)[0][:2]
 
-    def has_history(
-        self, *, before: datetime | None, theme: str | None, timeout_s: float
-    ) -> bool:
-        """Tell whether anything is kept of entries that changed.
-
-        Before an instant, or ever; of one theme, or of any.
-        """
-        asked = {"before": before, "theme": theme}
-        return self._fetch(QUERIES["has_history"], asked, timeout_s)[0][0]
-
-    def history(
-        self,
-        theme: str,
-        *,
-        subject: str | None,
-        match: str | None,
-        limit: int,
-        timeout_s: float,
-    ) -> list[Change]:
-        """Return what entries of a theme said before, the latest change first.
-
-        Those of the contact *subject*, or those that belong to nobody; with *match*,
-        only texts that hold it, in whatever case.
-        """
-        asked = {"theme": theme, "subject": subject, "match": match, "limit": limit}
-        return [
-            Change(
-                entry=entry,
-                target=Target(target),
-                change=change,
-                content=content,
-                since=since,
-                at=at,
-                metadata=metadata,
-                now=now,
-            )
-            for entry, target, change, content, since, at, metadata, now in self._fetch(
-                QUERIES["read_history"], asked, timeout_s
-            )
-        ]
+    @property
+    def history(self) -> History:
+        """What entries said before they were changed."""
+        return History(self._database)
 
     def untidy(self, table: Table, *, theme: str, timeout_s: float) -> list[Untidy]:
         """Find what `tidy` deletes. Reads the whole theme; locks nothing."""
