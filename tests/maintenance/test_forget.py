@@ -301,6 +301,9 @@ class TestWhom:
         monkeypatch.setattr("sys.stdin", io.StringIO())
         assert run("forget", "--contact").status == 2
         assert run("forget", "--contact", "+1 555 0109 999").status == 2
+        for deleted in (1, 0):  # again, as after a run that was killed at its end
+            ran = run("forget", "--contact-env", "WHO", "--execute", "--json")
+            assert (ran.status, ran.data["deleted"]) == (0, deleted)
         platform = ("--platform", "telegram")
         assert run("forget", "--contact-env", "WHO", *platform).status == 2
 

@@ -103,12 +103,14 @@ def whom(
     """Return the contact behind those of *subjects* that anything is stored for.
 
     Raises:
-        BadRequest: There is nothing of them, in the database or the journals.
+        BadRequest: There is nothing of them, in the database or the journals, and they
+            were not forgotten lately, by a run that may have been killed.
     """
     held = store.forgetting.held(subjects, timeout_s=TIMEOUT_S)
     asked = Whom(subjects=frozenset(subjects))
     waiting = {_record(text).get("subject") for text in _journaled(paths, asked)}
     known = {one.subject for one in held} | {one for one in waiting if one}
+    known |= store.forgetting.forgotten(subjects, timeout_s=TIMEOUT_S)
     if not known and len(subjects) > 1:
         raise BadRequest(
             "nothing is stored of this contact: give the id as the platform spells it, "

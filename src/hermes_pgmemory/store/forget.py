@@ -119,6 +119,13 @@ class Forgetting:
                 for theme, subject, platform, count in rows
             ]
 
+    def forgotten(self, subjects: Sequence[str], *, timeout_s: float) -> set[str]:
+        """Return which of *subjects* were forgotten lately, to the end or not."""
+        asked = {"subjects": list(subjects)}
+        with self._database.transaction(timeout_s) as conn:
+            rows = conn.execute(QUERIES["were_forgotten"], asked)
+            return {subject for (subject,) in rows}
+
     def texts(self, mine: Mine, *, timeout_s: float) -> Iterator[str]:
         """Yield every text of these rows, page by page."""
         for query in _TEXTS:

@@ -54,6 +54,13 @@ SELECT agent_identity, subject, platform, count(*)
  GROUP BY agent_identity, subject, platform
  ORDER BY agent_identity, subject, platform;
 
+-- :name were_forgotten
+-- Which of these contacts were forgotten lately: what went on after that may not have
+-- come to its end.
+SELECT DISTINCT subject
+  FROM memory_forgotten
+ WHERE subject = ANY (%(subjects)s::text[]);
+
 -- :name texts_of_entries
 SELECT id, content
   FROM memory_entries

@@ -1,4 +1,4 @@
--- 0007 forgetting
+-- 0008 forgetting
 --
 -- Adds:    memory_entry_history, memory_forgotten
 -- Why:     what an entry said before, and when and by whom it was changed; and whose
