@@ -44,8 +44,8 @@ from hermes_pgmemory.turn_ledger import TurnLedger
 from hermes_pgmemory.writer import Writer
 
 ADOPT_EVERY_S: Final = 60.0
-SHUTDOWN_S: Final = 3.0
-"""Seconds the last provider's shutdown may drain; the host allows 5."""
+SHUTDOWN_S: Final = 2.0
+"""Seconds the last shutdown may drain; the host allows 5, and closing takes some."""
 FIRST_MEETING_S: Final = 5.0
 SYNC_AFTER_S: Final = 0.5
 VERIFY_TIMEOUT_S: Final = 5.0
