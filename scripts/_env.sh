@@ -33,3 +33,14 @@ ensure_env() {
   (cd "$ROOT" && "$VENV/bin/python" -m pip install --quiet --editable . --group "$group") || return 1
   printf '%s' "$want" > "$stamp"
 }
+
+# The reference implementation gets an environment of its own.
+ensure_reference() {
+  local folder=$ROOT/.venv-reference
+  export REFERENCE_PYTHON=$folder/bin/python
+  [ -f "$folder/.ready" ] && return
+  say "making the reference's environment ..."
+  "$(find_python)" -m venv "$folder" || return 1
+  "$REFERENCE_PYTHON" -m pip install --quiet 'hermes-memory-pgvector==1.0.0' psutil || return 1
+  touch "$folder/.ready"
+}

@@ -1,0 +1,1 @@
+"""Runs the checks of conformance/ against providers, each in what it needs."""

@@ -1,0 +1,8 @@
+"""What the tests of the conformance checks import beside the package."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
