@@ -171,19 +171,11 @@ def tell(report: dict[str, Any]) -> None:
 
 
 def draw(base: Path) -> None:
-    """Draw a PNG, in a process with matplotlib; fetch that first where it lacks."""
-    lent = base.parent / "plotting"
-    env = os.environ | {"PYTHONPATH": str(lent)}
-    plot = [sys.executable, str(HERE / "_plot_scale.py"), str(base)]
-    fetch = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(lent)]
-    try:
-        if not lent.is_dir():
-            subprocess.run([*fetch, "matplotlib"], check=True, stdout=sys.stderr)
-        subprocess.run(plot, env=env, check=True, stdout=sys.stderr)
-    except subprocess.CalledProcessError as exc:
-        say(f"no picture: {exc}")
-    else:
-        say(f"figures: {base}.txt, {base}.png")
+    """Draw a picture of the figures; without one they are still figures."""
+    plot = [sys.executable, str(HERE / "plot.py"), f"{base}.json"]
+    done = subprocess.run(plot, check=False, stdout=sys.stderr)
+    if done.returncode:
+        say(f"no picture; draw one later: scripts/bench plot {base}.json")
 
 
 if __name__ == "__main__":
