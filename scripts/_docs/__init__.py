@@ -13,6 +13,7 @@ from typing import Final
 
 from _docs.api import errors, library, tools
 from _docs.commands import commands, exit_status
+from _docs.conformance import conformance
 from _docs.dependencies import dependencies
 from _docs.settings import settings
 from _docs.words import Undocumented
@@ -21,6 +22,7 @@ __all__ = ["PAGES", "Undocumented", "write"]
 
 PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "commands": commands,
+    "conformance": conformance,
     "dependencies": dependencies,
     "errors": errors,
     "exit-status": exit_status,
