@@ -48,6 +48,7 @@ from hermes_pgmemory.store.connection import IDLE_S, BoundedConnection, Database
 from hermes_pgmemory.store.facts import DatabaseFacts, read_facts
 from hermes_pgmemory.store.forget import Forgetting
 from hermes_pgmemory.store.maintenance import Maintenance
+from hermes_pgmemory.store.moving import Moving
 from hermes_pgmemory.store.queries import QUERIES
 from hermes_pgmemory.store.sealed import Planner
 from hermes_pgmemory.store.upkeep import Table, Unembedded
@@ -282,6 +283,11 @@ class Store:
     def forgetting(self) -> Forgetting:
         """What deletes a contact's or a theme's memory for good."""
         return Forgetting(self._database)
+
+    @property
+    def moving(self) -> Moving:
+        """The way of rows out of this database, or into it."""
+        return Moving(self._database)
 
     def counts(self, *, timeout_s: float) -> list[ThemeCount]:
         """Count what each theme holds, by name of theme."""

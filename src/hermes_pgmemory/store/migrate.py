@@ -159,9 +159,11 @@ def upgrade(
 
 
 @contextmanager
-def connect(dsn: str) -> Generator[psycopg.Connection[TupleRow]]:
+def connect(
+    dsn: str, *, key: str = dsns.KEY
+) -> Generator[psycopg.Connection[TupleRow]]:
     """Open an administrator's connection; inside, errors are this package's own."""
-    target = dsns.parse(dsn)
+    target = dsns.parse(dsn, key=key)
     with failures.translated(target.redact):
         options: dict[str, Any] = {**target.parameters}
         with psycopg.connect(

@@ -39,6 +39,8 @@ _FILES: Final = (
     "adopt",
     "convert",
     "reembed",
+    "moving",
+    "dump",
     "roles",
     "probe",
 )

@@ -1,0 +1,51 @@
+-- What a backup must know of a database, and how one is made ready to take one.
+
+-- :name begin_snapshot
+-- For this transaction: all it reads is of one moment.
+SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY;
+
+-- :name export_snapshot
+-- That moment's name for pg_dump, as long as this transaction lasts.
+SELECT pg_export_snapshot();
+
+-- :name our_objects
+-- Our tables and view as they are called here, from anywhere.
+SELECT format('%I.%I', nspname, relname)
+  FROM unnest(ARRAY['memory_migrations', 'memory_settings', 'memory_models',
+                    'memory_journal_positions', 'memory_entries', 'conversations',
+                    'memory_agents', 'memory_agent_edges', 'memory_maintenance_log',
+                    'v_agent_memory']) WITH ORDINALITY AS ours (name, place)
+  JOIN pg_class ON pg_class.oid = to_regclass(name)
+  JOIN pg_namespace ON pg_namespace.oid = relnamespace
+ ORDER BY place;
+
+-- :name our_triggers
+-- Triggers are there only while vectors are on the move.
+SELECT count(*)
+  FROM pg_trigger
+ WHERE NOT tgisinternal
+   AND tgrelid IN (to_regclass('memory_entries'), to_regclass('conversations'));
+
+-- :name our_counts
+-- How many rows each table holds.
+SELECT (SELECT count(*) FROM memory_entries) AS memory_entries,
+       (SELECT count(*) FROM conversations) AS conversations,
+       (SELECT count(*) FROM memory_agents) AS memory_agents,
+       (SELECT count(*) FROM memory_agent_edges) AS memory_agent_edges,
+       (SELECT count(*) FROM memory_journal_positions) AS memory_journal_positions,
+       (SELECT count(*) FROM memory_models) AS memory_models,
+       (SELECT count(*) FROM memory_settings) AS memory_settings,
+       (SELECT count(*) FROM memory_migrations) AS memory_migrations,
+       (SELECT count(*) FROM memory_maintenance_log) AS memory_maintenance_log;
+
+-- :name target_facts
+-- What a restore must know of the database that it goes into.
+SELECT current_database()::text AS database,
+       current_setting('server_version_num')::integer AS version,
+       EXISTS (SELECT FROM pg_extension WHERE extname = 'vector') AS has_extension;
+
+-- :name may_create_databases
+SELECT rolcreatedb OR rolsuper FROM pg_roles WHERE rolname = current_user;
+
+-- :name analyze_ours
+ANALYZE memory_entries, conversations, memory_agents, memory_agent_edges;
