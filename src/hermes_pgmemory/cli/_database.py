@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Generator
 from contextlib import closing, contextmanager
@@ -34,6 +35,23 @@ def add_execute(parser: ArgumentParser) -> None:
     )
 
 
+def add_admin_dsn(parser: ArgumentParser) -> None:
+    """Declare `--admin-dsn`."""
+    parser.add_argument(
+        "--admin-dsn",
+        metavar="DSN",
+        help="connect as the tables' owner instead; - reads it from standard input, "
+        "where other users cannot see it",
+    )
+
+
+def admin_dsn_of(args: Namespace) -> str:
+    """Return what `--admin-dsn` says, or ""."""
+    if args.admin_dsn == "-":
+        return sys.stdin.readline().strip()
+    return args.admin_dsn or ""
+
+
 def settings_of(args: Namespace) -> Settings:
     """Return the settings of `--home`.
 
@@ -62,6 +80,15 @@ def dsn_of(settings: Settings, paths: HomePaths, *, start: bool) -> str:
             "the embedded server is not running: run `hermes-pgvector server start`"
         )
     return server.dsn
+
+
+def owner_dsn_of(args: Namespace) -> str:
+    """Return the connection string of `--admin-dsn`, else that of `--home`."""
+    from hermes_pgmemory.paths import HomePaths  # noqa: PLC0415
+
+    if dsn := admin_dsn_of(args):
+        return dsn
+    return dsn_of(settings_of(args), HomePaths(args.home), start=True)
 
 
 @contextmanager
