@@ -16,6 +16,7 @@ from _docs.commands import commands, exit_status
 from _docs.conformance import conformance
 from _docs.dependencies import dependencies
 from _docs.settings import settings
+from _docs.sources import sources
 from _docs.words import Undocumented
 
 __all__ = ["PAGES", "Undocumented", "write"]
@@ -28,6 +29,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "exit-status": exit_status,
     "library": library,
     "settings": settings,
+    "sources": sources,
     "tools": tools,
 }
 """Name of each generated part, and what writes it in Markdown."""

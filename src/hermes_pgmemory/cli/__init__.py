@@ -35,11 +35,13 @@ def commands() -> Iterator[tuple[str, ModuleType]]:
 
     A module is a docstring, whose first line is the command's help and whose last
     lines are examples, `configure(parser)` and `run(args) -> Result`. It imports what
-    is slow or heavy in `run` only, so that `--help` stays fast.
+    is slow or heavy in `run` only, so that `--help` stays fast. A command whose name
+    Python keeps for itself is in a file with `_` behind it.
     """
     for info in pkgutil.iter_modules(__path__):
         if not info.name.startswith("_"):
-            yield info.name, importlib.import_module(f"{__name__}.{info.name}")
+            module = importlib.import_module(f"{__name__}.{info.name}")
+            yield info.name.removesuffix("_"), module
 
 
 def register_cli(parser: argparse.ArgumentParser) -> None:

@@ -1,0 +1,48 @@
+"""Memories of mem0: what its API returns, or the rows of its table in PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from hermes_pgmemory.moving.sources.documents import items, mapping, text
+from hermes_pgmemory.moving.values import Aim, Item, entry, first_moment
+from hermes_pgmemory.store import foreign
+
+NAME: Final = "mem0"
+NOBODY: Final = "hermes-user"
+"""The user that the host's mem0 plugin names where it knows none."""
+
+
+def read(paths: Sequence[Path], aim: Aim) -> Iterator[Item]:
+    """Yield the memories of JSON documents, and of the table at `aim.dsn`."""
+    if aim.dsn:
+        for said in foreign.payloads(aim.dsn, aim.table):
+            yield memory(said, aim)
+    for path in paths:
+        for said in items(path):
+            yield memory(said, aim)
+
+
+def memory(said: Mapping[str, Any], aim: Aim) -> Item:
+    """Return one memory; a row of the table keeps nearly all of it in `payload`."""
+    told = {**said, **mapping(said.get("payload"))}
+    user = text(told.get("user_id"))
+    owner = aim.owner(
+        name=text(told.get("agent_id")), user="" if user == NOBODY else user
+    )
+    return entry(
+        owner,
+        told.get("memory") or told.get("data") or told.get("text"),
+        at=first_moment(told, "created_at", "updated_at") or datetime.now(UTC),
+        updated_at=first_moment(told, "updated_at"),
+        source=NAME,
+        note={
+            "import_id": text(told.get("id")),
+            "import_user": user,
+            "run_id": text(told.get("run_id")),
+            "categories": ", ".join(map(str, told.get("categories") or ())),
+        },
+    )
