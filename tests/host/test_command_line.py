@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,11 @@ def test_the_last_turn_is_stored_or_journaled_when_the_process_ends(
     assert database.entries(UNNAMED) == ["Bees sleep at night."]
     assert [role for role, _ in database.turns(UNNAMED)] == ["user", "assistant"]
     assert database.turns(UNNAMED)[0][1].startswith(QUESTION)
+    # The host's own records of it tell nothing new.
+    for source in ("sessions", "files"):
+        words = ("import", source, "--json", "--home", str(host_home.path))
+        told = json.loads(host_home.run("hermes-pgvector", *words).stdout)
+        assert (told["new"], told["there"] > 0) == (0, True)
 
 
 def test_the_next_process_stores_what_the_last_one_could_not(
