@@ -86,7 +86,8 @@ class Database:
         """Forget everything but the schema."""
         self.query(
             "TRUNCATE memory_entries, conversations, memory_agents,"
-            " memory_agent_edges, memory_journal_positions, memory_maintenance_log"
+            " memory_agent_edges, memory_journal_positions, memory_maintenance_log,"
+            " memory_entry_history, memory_forgotten"
             " RESTART IDENTITY"
         )
         self.query("UPDATE memory_models SET name = 'test'")

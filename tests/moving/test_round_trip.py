@@ -197,6 +197,16 @@ class TestOwnFormat:
         assert moved.query("SELECT count(embedding) FROM conversations") == [0]
         assert moved.query("SELECT count(embedding) FROM memory_entries") == [0]
 
+    def test_what_was_forgotten_does_not_come_back(self, new, run, tmp_path):
+        old, moved = new(), new()
+        old.fill()
+        file = tmp_path / "all.jsonl"
+        run(old, "export", "--theme", "work", file)
+        moved.query("INSERT INTO memory_forgotten VALUES ('work', '')")
+        ran = run(moved, "import", "jsonl", file, "--execute", "--json")
+        assert ran.data["new"] == 0
+        assert ran.data["reasons"] == {coming_in.FORGOTTEN: len(lines_of(file)) - 2}
+
     def test_it_goes_through_a_pipe(self, new, run, tmp_path):
         old = new()
         old.fill()

@@ -24,6 +24,8 @@ BATCH_ROWS: Final = 500
 BATCH_CHARS: Final = 4_000_000
 TIMEOUT_S: Final = 60.0
 
+FORGOTTEN: Final = "`forget` has deleted it here"
+
 _TABLES: Final = {
     "entries": "memory_entries",
     "turns": "conversations",
@@ -129,6 +131,10 @@ class Arrival:
         if not rows:
             return
         try:
+            gone = self._store.moving.forgotten(rows, timeout_s=TIMEOUT_S)
+            for place in gone:
+                report.tally(*_place(rows[place])).skipped[FORGOTTEN] += 1
+            rows = [row for place, row in enumerate(rows) if place not in gone]
             there = self._keep(rows) if self._execute else self._look(rows)
         except UnstorableWrite as exc:
             if len(rows) == 1:

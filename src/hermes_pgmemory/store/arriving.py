@@ -12,7 +12,7 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from hermes_pgmemory.models import AddTurn, Vector
-from hermes_pgmemory.store import agents, entries, turns
+from hermes_pgmemory.store import agents, entries, turns, writes
 from hermes_pgmemory.store.moved import (
     Moved,
     MovedAgent,
@@ -102,7 +102,7 @@ def keep(
     names = sorted({row.write.theme for row in rows if isinstance(row, MovedEntry)})
     for name in names:
         conn.execute(QUERIES["lock_theme"], {"theme": name})
-    known = there(conn, rows)
+    known = there(conn, rows) | writes.forgotten(conn, [row.write for row in rows])
     fresh = {place: row for place, row in enumerate(rows) if place not in known}
     new = _Kinds.of(fresh)
     if new.entries:

@@ -168,4 +168,4 @@ def _objects(conn: psycopg.Connection[Any]) -> list[str]:
 
 
 def _is_whole(objects: Sequence[str]) -> bool:
-    return len(objects) == 10
+    return len(objects) == 12

@@ -14,6 +14,7 @@ SELECT format('%I.%I', nspname, relname)
   FROM unnest(ARRAY['memory_migrations', 'memory_settings', 'memory_models',
                     'memory_journal_positions', 'memory_entries', 'conversations',
                     'memory_agents', 'memory_agent_edges', 'memory_maintenance_log',
+                    'memory_entry_history', 'memory_forgotten',
                     'v_agent_memory']) WITH ORDINALITY AS ours (name, place)
   JOIN pg_class ON pg_class.oid = to_regclass(name)
   JOIN pg_namespace ON pg_namespace.oid = relnamespace
@@ -32,6 +33,8 @@ SELECT (SELECT count(*) FROM memory_entries) AS memory_entries,
        (SELECT count(*) FROM conversations) AS conversations,
        (SELECT count(*) FROM memory_agents) AS memory_agents,
        (SELECT count(*) FROM memory_agent_edges) AS memory_agent_edges,
+       (SELECT count(*) FROM memory_entry_history) AS memory_entry_history,
+       (SELECT count(*) FROM memory_forgotten) AS memory_forgotten,
        (SELECT count(*) FROM memory_journal_positions) AS memory_journal_positions,
        (SELECT count(*) FROM memory_models) AS memory_models,
        (SELECT count(*) FROM memory_settings) AS memory_settings,

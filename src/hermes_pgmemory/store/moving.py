@@ -25,7 +25,7 @@ from hermes_pgmemory.models import (
     Target,
     Theme,
 )
-from hermes_pgmemory.store import arriving, failures
+from hermes_pgmemory.store import arriving, failures, writes
 from hermes_pgmemory.store.connection import Database
 from hermes_pgmemory.store.maintenance import ATTEMPTS
 from hermes_pgmemory.store.moved import (
@@ -93,6 +93,11 @@ class Moving:
         """Return the places in *rows* of what is there already."""
         with self._database.transaction(timeout_s) as conn:
             return arriving.there(conn, rows)
+
+    def forgotten(self, rows: Sequence[Moved], *, timeout_s: float) -> set[int]:
+        """Return the places in *rows* of what `forget` has deleted here, or would."""
+        with self._database.transaction(timeout_s) as conn:
+            return writes.forgotten(conn, [row.write for row in rows])
 
     def keep(
         self,

@@ -157,6 +157,7 @@ UPDATE memory_settings
    AND NOT EXISTS (SELECT FROM memory_entries WHERE subject IS NOT NULL)
    AND NOT EXISTS (SELECT FROM conversations WHERE subject IS NOT NULL)
    AND NOT EXISTS (SELECT FROM memory_agent_edges WHERE subject IS NOT NULL)
+   AND NOT EXISTS (SELECT FROM memory_entry_history WHERE subject IS NOT NULL)
 RETURNING 1;
 
 -- :name foreign_payloads

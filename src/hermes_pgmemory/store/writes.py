@@ -115,6 +115,15 @@ def _place(accepted: Accepted) -> Place:
     return accepted.write.theme, accepted.epoch
 
 
+def forgotten(conn: psycopg.Connection[Any], writes: Sequence[Write]) -> set[int]:
+    """Return the places in *writes* of what was said before it was forgotten."""
+    owners = {owner for write in writes for owner in _owners(write)}
+    asked = {"themes": [t for t, _ in owners], "subjects": [s for _, s in owners]}
+    rows = conn.execute(QUERIES["forgotten"], asked)
+    since = {(theme, subject): at for theme, subject, at in rows}
+    return {n for n, write in enumerate(writes) if _is_forgotten(write, since)}
+
+
 def _owners(write: Write) -> tuple[Owner, Owner]:
     """Return the theme of *write*, and its contact there."""
     subject: str | None = getattr(write, "subject", None)
