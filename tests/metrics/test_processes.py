@@ -9,8 +9,7 @@ import stat
 import pytest
 from metrics_kit import configure, eventually
 
-from hermes_pgmemory import telemetry
-from hermes_pgmemory.cli import _survey
+from hermes_pgmemory import survey, telemetry
 from hermes_pgmemory.telemetry.folder import lock_path, try_lock
 
 ACCEPTED = ("pgmemory_writes_total", "accepted")
@@ -182,4 +181,4 @@ class TestStatus:
 
 
 def agents_part(home) -> dict:
-    return _survey.look(home).parts["agents"].as_data()
+    return survey.look(home).parts["agents"].as_data()

@@ -95,18 +95,19 @@ def _drain(engine: Engine, *, dead: bool, timeout_s: float) -> str | None:
 
 def _told(paths: HomePaths, before: JournalStatus, *, dead: bool, done: bool) -> Result:
     from hermes_pgmemory import journal  # noqa: PLC0415
+    from hermes_pgmemory.dead_letters import shown  # noqa: PLC0415
 
     after = journal.inspect(paths.journal)
     stored = max(0, before.pending - after.pending)
     revived = max(0, before.dead_letters - after.dead_letters) if dead else 0
-    left = _letters.shown(journal.dead_letters(paths.journal)) if dead else []
+    left = shown(journal.dead_letters(paths.journal)) if dead else []
     data: dict[str, Any] = {
         "stored": stored + revived,
         "pending": after.pending,
         "dead_letters": after.dead_letters,
     }
     if dead:
-        data |= {"revived": revived, "letters": [letter.as_data() for letter in left]}
+        data |= {"revived": revived, "letters": _letters.data(left)}
     status = Status.DONE if done else Status.UNAVAILABLE
     return Result(
         data=data,
@@ -121,12 +122,13 @@ def _told(paths: HomePaths, before: JournalStatus, *, dead: bool, done: bool) ->
 
 def _listed(paths: HomePaths) -> Result:
     from hermes_pgmemory import journal  # noqa: PLC0415
+    from hermes_pgmemory.dead_letters import shown  # noqa: PLC0415
 
-    letters = _letters.shown(journal.dead_letters(paths.journal))
+    letters = shown(journal.dead_letters(paths.journal))
     return Result(
         data={
             "dead_letters": len(letters),
-            "letters": [letter.as_data() for letter in letters],
+            "letters": _letters.data(letters),
         },
         tables=[_letters.table(letters)] if letters else [],
         text="" if letters else "no dead letters",

@@ -25,7 +25,7 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> Result:
     """Do what was asked and show what is running afterwards."""
-    from hermes_pgmemory.cli import _survey  # noqa: PLC0415
+    from hermes_pgmemory import survey  # noqa: PLC0415
     from hermes_pgmemory.embed import stop_local_server  # noqa: PLC0415
     from hermes_pgmemory.embedded import EmbeddedServer  # noqa: PLC0415
     from hermes_pgmemory.paths import HomePaths  # noqa: PLC0415
@@ -39,7 +39,7 @@ def run(args: Namespace) -> Result:
             stopped.append("postgresql")
         if stop_local_server():
             stopped.append("model")
-    parts = {"postgresql": _survey.server(args.home), "model": _survey.local_model()}
+    parts = {"postgresql": survey.server(args.home), "model": survey.local_model()}
     data = {name: part.as_data() for name, part in parts.items()}
     rows = [(name, part.state, part.detail) for name, part in parts.items()]
     return Result(

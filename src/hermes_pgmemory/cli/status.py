@@ -22,23 +22,23 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> Result:
     """Look at everything and show it."""
-    from hermes_pgmemory.cli import _survey  # noqa: PLC0415
+    from hermes_pgmemory import survey  # noqa: PLC0415
 
-    survey = _survey.look(args.home)
-    bad = (_survey.State.PROBLEM, _survey.State.UNAVAILABLE)
-    parts = [(name, part.state, part.detail) for name, part in survey.parts.items()]
+    looked = survey.look(args.home)
+    bad = (survey.State.PROBLEM, survey.State.UNAVAILABLE)
+    parts = [(name, part.state, part.detail) for name, part in looked.parts.items()]
     return Result(
         data={
             "home": str(args.home),
-            "ok": not any(part.state in bad for part in survey.parts.values()),
+            "ok": not any(part.state in bad for part in looked.parts.values()),
             "parts": {
                 name.replace(" ", "_"): part.as_data()
-                for name, part in survey.parts.items()
+                for name, part in looked.parts.items()
             },
-            **_themes.data(survey.themes),
+            **_themes.data(looked.themes),
         },
         tables=[
             Table(title=f"hermes-pgmemory in {args.home}", rows=parts),
-            _themes.table(survey.themes),
+            _themes.table(looked.themes),
         ],
     )

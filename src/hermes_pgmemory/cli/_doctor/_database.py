@@ -6,7 +6,7 @@ from typing import Final
 
 from hermes_pgmemory.cli._doctor._here import of_part
 from hermes_pgmemory.cli._doctor._world import Finding, Level, World
-from hermes_pgmemory.cli._survey import State
+from hermes_pgmemory.survey import State
 
 OLDEST_GOOD: Final = (0, 8, 4)
 """pgvector before it has faults that matter to us."""

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from hermes_pgmemory.cli._doctor._world import Finding, Level, World
-from hermes_pgmemory.cli._survey import SETUP, Part, State
 from hermes_pgmemory.paths import HomePaths
+from hermes_pgmemory.survey import SETUP, Part, State
 
 PACKAGE: Final = "hermes-pgmemory"
 HOST: Final = "hermes-agent"

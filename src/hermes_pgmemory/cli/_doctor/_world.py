@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from hermes_pgmemory.cli import _database, _survey
+from hermes_pgmemory.cli import _database
 from hermes_pgmemory.config import Settings, parse
 from hermes_pgmemory.embed import Embedder, make_embedder
 from hermes_pgmemory.errors import PgMemoryError, SchemaError
@@ -18,6 +18,7 @@ from hermes_pgmemory.paths import HomePaths
 from hermes_pgmemory.settings_file import load_section
 from hermes_pgmemory.store import probe
 from hermes_pgmemory.store.probe import Server
+from hermes_pgmemory.survey import SETUP, Survey, look
 
 T = TypeVar("T")
 
@@ -65,11 +66,11 @@ class World:
         self._failed: set[str] = set()
 
     @cached_property
-    def survey(self) -> _survey.Survey:
+    def survey(self) -> Survey:
         """What `status` shows, with the embedded server up."""
         with suppress(Cause):
             _ = self.dsn
-        return _survey.look(self.paths.home)
+        return look(self.paths.home)
 
     @property
     def settings(self) -> Settings:
@@ -118,7 +119,7 @@ class World:
     def _dsn(self) -> str:
         embedded = not self.settings.dsn.get_secret_value()
         if embedded and not self.paths.server.is_dir():
-            raise SchemaError(f"no database yet: {_survey.SETUP}")
+            raise SchemaError(f"no database yet: {SETUP}")
         return _database.dsn_of(self.settings, self.paths, start=True)
 
     @cached_property

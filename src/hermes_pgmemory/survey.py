@@ -68,10 +68,14 @@ class Survey:
     themes: Sequence[ThemeCount]
 
 
-def look(home: Path) -> Survey:
-    """Look at everything below *home* and at what its settings name."""
+def look(home: Path, *, count: bool = True) -> Survey:
+    """Look at everything below *home* and at what its settings name.
+
+    Counting what the themes hold takes a while where there are many rows; without
+    *count* there are no themes.
+    """
     settings, settings_part = _settings(home)
-    database, facts, themes = _database(home, settings)
+    database, facts, themes = _database(home, settings, count=count)
     parts = {
         "door": _door(home),
         "provider": _guarded(lambda: _provider(home)),
@@ -156,7 +160,7 @@ def _settings(home: Path) -> tuple[Settings | None, Part]:
 
 
 def _database(
-    home: Path, settings: Settings | None
+    home: Path, settings: Settings | None, *, count: bool
 ) -> tuple[Part, DatabaseFacts | PgMemoryError | None, Sequence[ThemeCount]]:
     """Ask the database everything over one connection."""
     if settings is None:
@@ -171,13 +175,13 @@ def _database(
         dsn = embedded.dsn
     try:
         with closing(Store(dsn, pool_size=1)) as store:
-            return _asked(store, kind)
+            return _asked(store, kind, count=count)
     except PgMemoryError as exc:
         return _failed(exc, {"kind": kind}), None, ()
 
 
 def _asked(
-    store: Store, kind: str
+    store: Store, kind: str, *, count: bool
 ) -> tuple[Part, DatabaseFacts | PgMemoryError | None, Sequence[ThemeCount]]:
     try:
         facts = store.verify(timeout_s=TIMEOUT_S, whole=False)
@@ -188,7 +192,8 @@ def _asked(
     version = f"{facts.server_version // 10_000}.{facts.server_version % 10_000}"
     told = {"kind": kind, "postgresql": version, "pgvector": facts.extension_version}
     detail = f"{kind}, PostgreSQL {version}, pgvector {facts.extension_version}"
-    return Part(State.OK, detail, told), facts, store.counts(timeout_s=TIMEOUT_S)
+    themes = store.counts(timeout_s=TIMEOUT_S) if count else ()
+    return Part(State.OK, detail, told), facts, themes
 
 
 def _standby(settings: Settings | None) -> Mapping[str, Part]:
