@@ -250,6 +250,22 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Why:
+    """What a hit's score was made of, each in [0, 1], in the order of the making."""
+
+    nearness: float | None
+    """Its similarity on the model's scale; None where no vector was compared."""
+    words: float
+    """The share of the question's words it holds, rare ones counting more."""
+    alone: float
+    """The score of both together."""
+    in_context: float
+    """The same, after the turns around it had their say; an entry has none."""
+    kept: float = 1.0
+    """Which part of that its age has left."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EntryHit:
     """One recalled memory entry."""
 
@@ -269,6 +285,7 @@ class EntryHit:
     updated_at: datetime
     platform: str | None = None
     """Where it was noted, if that is known."""
+    why: Why | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,6 +314,7 @@ class TurnHit:
     before: Neighbour | None = None
     """The turn before it, of the same session and subject."""
     after: Neighbour | None = None
+    why: Why | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

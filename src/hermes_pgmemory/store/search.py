@@ -21,6 +21,7 @@ from hermes_pgmemory.models import (
     Theme,
     TurnHit,
     Vector,
+    Why,
 )
 from hermes_pgmemory.ranking import Scale
 from hermes_pgmemory.repetition import Words, without_repetitions
@@ -208,6 +209,9 @@ class _Found:
     rows: Mapping[int, DictRow]
     scores: Mapping[int, float]
     scale: Scale
+    alone: Mapping[int, float]
+    """The scores as they were before anything but the row itself had a say."""
+    unfaded: Mapping[int, float]
 
     @classmethod
     def of(cls, rows: Sequence[DictRow], scale: Scale) -> _Found:
@@ -218,7 +222,7 @@ class _Found:
         }
         spoken = {row["id"]: row["lexical"] for row in rows if row["lexical"] > 0}
         scores = ranking.mix(near, spoken)
-        return cls({row["id"]: row for row in rows}, scores, scale)
+        return cls({row["id"]: row for row in rows}, scores, scale, scores, scores)
 
     def in_context(self) -> _Found:
         """Return the same turns, scored with what was said around them."""
@@ -230,7 +234,7 @@ class _Found:
                 for id_, row in self.rows.items()
             },
         )
-        return replace(self, scores=scores)
+        return replace(self, scores=scores, unfaded=scores)
 
     def faded(self, half_life_days: float) -> _Found:
         """Return the same rows, those of long ago with less of a score."""
@@ -251,15 +255,24 @@ class _Found:
     def judgement(self, id_: int) -> dict[str, Any]:
         """Return what a hit tells of how well it fits."""
         row = self.rows[id_]
+        nearness = _nearness(row, self.scale)
+        unfaded = self.unfaded[id_]
         return {
             "similarity": row["similarity"],
             "relevance": ranking.relevance(
-                _nearness(row, self.scale),
+                nearness,
                 row["lexical"],
                 rows=row["rows"],
                 wordless=row["words"] == 0,
             ),
             "score": self.scores[id_],
+            "why": Why(
+                nearness=nearness,
+                words=row["lexical"],
+                alone=self.alone[id_],
+                in_context=unfaded,
+                kept=self.scores[id_] / unfaded if unfaded else 1.0,
+            ),
         }
 
 
