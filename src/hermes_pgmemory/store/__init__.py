@@ -72,6 +72,7 @@ class Store:
         pool_size: int = 4,
         max_idle_s: float = IDLE_S,
         key: str = dsns.KEY,
+        read_only: bool = False,
     ) -> None:
         """Prepare a store; it connects, and starts threads, with its first call.
 
@@ -83,13 +84,17 @@ class Store:
             pool_size: Connections at most.
             max_idle_s: Seconds after which an unused connection is closed.
             key: The setting that *dsn* comes from, for messages.
+            read_only: Have PostgreSQL refuse every change.
 
         Raises:
             ConfigError: libpq cannot parse *dsn*.
         """
         self._model = model
         self._database = Database(
-            dsns.parse(dsn, key=key), pool_size=pool_size, max_idle_s=max_idle_s
+            dsns.parse(dsn, key=key),
+            pool_size=pool_size,
+            max_idle_s=max_idle_s,
+            read_only=read_only,
         )
         self._planner = Planner()
 

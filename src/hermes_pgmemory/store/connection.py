@@ -38,6 +38,9 @@ same limit, is given the chance to cancel and keep it."""
 CLOSE_S: Final = 2.0
 """Seconds to wait for the pool's threads; one may be connecting to a dead host."""
 
+READER: Final = "hermes_pgmemory_reader"
+"""The role that only reads our tables, where an administrator made one."""
+
 IDLE_S: Final = 28.0
 """Seconds after which nobody holds a connection that nobody uses."""
 LIFETIME_S: Final = 300.0
@@ -114,15 +117,20 @@ class Outage:
 class Database:
     """A pool of bounded connections; the first call opens it."""
 
-    def __init__(self, dsn: Dsn, *, pool_size: int, max_idle_s: float) -> None:
+    def __init__(
+        self, dsn: Dsn, *, pool_size: int, max_idle_s: float, read_only: bool = False
+    ) -> None:
         """Prepare; nothing connects and no thread starts yet.
 
         Args:
             dsn: Where to connect.
             pool_size: Connections at most, at least 1.
             max_idle_s: Seconds after which no unused connection is left.
+            read_only: Have PostgreSQL refuse every change, and read as the role
+                `READER` where that exists and the user is its member.
         """
         self.dsn = dsn
+        self._read_only = read_only
         self._closed = False
         self._outage = Outage(dsn)
         self._pool = ConnectionPool(
@@ -145,6 +153,7 @@ class Database:
             reconnect_timeout=0,
             num_workers=1,
             check=_check,
+            configure=_forbid_changes if read_only else None,
             name=f"{_PREFIX}{next(_NUMBERS)}",
             open=False,
         )
@@ -172,6 +181,8 @@ class Database:
                 # The pipeline is the inner one: its errors must reach the transaction.
                 with conn.transaction(), conn.pipeline():
                     _limit(conn, deadline - monotonic())
+                    if self._read_only:
+                        conn.execute(QUERIES["become_reader"], {"role": READER})
                     yield conn
             finally:
                 conn.deadline = monotonic() + CHECK_S
@@ -203,6 +214,11 @@ class Database:
                     raise DatabaseUnavailable(self._outage.cause) from None
                 if over:
                     raise
+
+
+def _forbid_changes(conn: BoundedConnection) -> None:
+    # Said with every BEGIN, so that a pooler may stand in between.
+    conn.read_only = True
 
 
 def _check(conn: BoundedConnection) -> None:

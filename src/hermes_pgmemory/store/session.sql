@@ -6,6 +6,14 @@ SELECT set_config('statement_timeout', %(limit)s, true),
        set_config('idle_in_transaction_session_timeout', %(idle)s, true),
        set_config('client_min_messages', 'warning', true);
 
+-- :name become_reader
+-- Give up every right but the reader's, for this transaction, if there is such a role
+-- and this user may become it.
+SELECT set_config('role', rolname, true)
+  FROM pg_roles
+ WHERE rolname = %(role)s
+   AND pg_has_role(oid, 'MEMBER');
+
 -- :name hold_vectors
 -- Keep the columns of vectors in their place until this transaction ends: what is read
 -- next, which model is active, stays true while we write. The lock is the one that
