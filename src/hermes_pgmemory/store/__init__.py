@@ -45,6 +45,7 @@ from hermes_pgmemory.store import (
 )
 from hermes_pgmemory.store import writes as applying
 from hermes_pgmemory.store.connection import IDLE_S, BoundedConnection, Database
+from hermes_pgmemory.store.dashboard import Views
 from hermes_pgmemory.store.facts import DatabaseFacts, read_facts
 from hermes_pgmemory.store.forget import Forgetting
 from hermes_pgmemory.store.maintenance import Maintenance
@@ -293,6 +294,11 @@ class Store:
     def moving(self) -> Moving:
         """The way of rows out of this database, or into it."""
         return Moving(self._database)
+
+    @property
+    def views(self) -> Views:
+        """What an operator looks at, page by page."""
+        return Views(self._database)
 
     def counts(self, *, timeout_s: float) -> list[ThemeCount]:
         """Count what each theme holds, by name of theme."""

@@ -43,6 +43,7 @@ _FILES: Final = (
     "dump",
     "roles",
     "probe",
+    "dashboard",
 )
 
 

@@ -1,0 +1,130 @@
+"""Where the pages' contents come from; owns what has to be closed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from hermes_pgmemory import journal, survey
+from hermes_pgmemory.breaker import CircuitBreaker
+from hermes_pgmemory.config import Settings
+from hermes_pgmemory.dashboard.watched import Watched
+from hermes_pgmemory.dead_letters import Shown, shown
+from hermes_pgmemory.embed import make_embedder
+from hermes_pgmemory.errors import PgMemoryError
+from hermes_pgmemory.journal import JournalStatus
+from hermes_pgmemory.model_watch import ModelWatch
+from hermes_pgmemory.models import ThemeCount
+from hermes_pgmemory.paths import HomePaths
+from hermes_pgmemory.recall import Recall
+from hermes_pgmemory.store import Store
+from hermes_pgmemory.store.dashboard import Hour, Views
+
+DAYS: Final = 30
+"""How far back activity is counted."""
+COUNT_S: Final = 60.0
+"""Seconds that counting everything may take, in the background."""
+VERIFY_S: Final = 5.0
+LETTERS: Final = 200
+"""Dead letters shown at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """What the fleet holds, at one moment."""
+
+    themes: Sequence[ThemeCount]
+    private: Mapping[str, int]
+    """By theme, how many rows belong to one contact."""
+    hours: Sequence[Hour]
+    since: datetime
+    """The beginning of the first of the hours that were counted."""
+    bytes: int
+
+
+class Sources:
+    """Everything that the pages tell of one HERMES_HOME. Thread-safe."""
+
+    def __init__(
+        self, paths: HomePaths, settings: Settings, dsn: str, *, show_private: bool
+    ) -> None:
+        """Prepare; nothing connects and no thread starts yet.
+
+        Args:
+            paths: Where the journal is.
+            settings: Which model embeds a question, and how old memories fade.
+            dsn: The database, or a standby of it: nothing is written to it.
+            show_private: Whether texts that belong to a contact are read.
+
+        Raises:
+            ConfigError: The embedder or *dsn* cannot be used.
+        """
+        self._paths = paths
+        self._embedder = make_embedder(settings)
+        self._model_watch = ModelWatch(self._embedder)
+        self._store = Store(dsn, model=self._embedder.name, read_only=True)
+        self.show_private = show_private
+        self.recall = Recall(
+            self._store,
+            self._embedder,
+            library_breaker=CircuitBreaker(),
+            embed_breaker=CircuitBreaker(),
+            settled=self._misfit,
+            half_life_days=settings.decay_half_life_days,
+        )
+        self.counted = Watched(self._count, name="pgmemory-count")
+        self.health = Watched(self._survey, name="pgmemory-health")
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self._store.close()
+        self.counted.close(timeout_s=VERIFY_S)
+        self.health.close(timeout_s=VERIFY_S)
+        self._embedder.close()
+
+    @property
+    def views(self) -> Views:
+        """Pages of rows."""
+        return self._store.views
+
+    def themes(self, *, timeout_s: float) -> list[str]:
+        """Return every theme that has rows, by name."""
+        return self._store.maintenance.themes(timeout_s=timeout_s)
+
+    def journal(self) -> JournalStatus:
+        """Look at the journal."""
+        return journal.inspect(self._paths.journal)
+
+    def dead_letters(self) -> list[Shown]:
+        """Return the first dead letters."""
+        return shown(journal.dead_letters(self._paths.journal)[:LETTERS])
+
+    def _survey(self) -> Mapping[str, survey.Part]:
+        return survey.look(self._paths.home, count=False).parts
+
+    def _count(self) -> Counted:
+        now = datetime.now(UTC)
+        since = now.replace(minute=0, second=0, microsecond=0) - timedelta(days=DAYS)
+        looked = self._store.maintenance
+        themes = self._store.counts(timeout_s=COUNT_S)
+        names = [one.theme for one in themes]
+        return Counted(
+            themes=themes,
+            private=self.views.private_rows(timeout_s=COUNT_S),
+            hours=self.views.activity(names, since=since, timeout_s=COUNT_S),
+            since=since,
+            bytes=sum(size.total for size in looked.sizes(timeout_s=COUNT_S)),
+        )
+
+    def _misfit(self, seconds: float) -> str | None:
+        """Return why the question's vector could not be compared, if so."""
+        self._model_watch.recalling()
+        if self._model_watch.is_due():
+            try:
+                facts = self._store.verify(timeout_s=seconds, whole=False)
+            except PgMemoryError:
+                return None  # the search that follows meets the same, and says so
+            self._model_watch.compare(facts.model)
+        return self._model_watch.reason
