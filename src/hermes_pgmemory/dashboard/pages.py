@@ -291,4 +291,6 @@ def _environment(*, show_private: bool) -> Environment:
         "show_private": show_private,
     }
     drawn.globals.update(known)
+    for name in drawn.list_templates():
+        drawn.get_template(name)  # compiled now, not while somebody waits
     return drawn

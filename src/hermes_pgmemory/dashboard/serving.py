@@ -47,6 +47,7 @@ class Serving:
             name="pgmemory-dashboard",
         )
         self._thread.start()
+        sources.look_ahead()
 
     @property
     def url(self) -> str:

@@ -77,6 +77,11 @@ class Sources:
         self.counted = Watched(self._count, name="pgmemory-count")
         self.health = Watched(self._survey, name="pgmemory-health")
 
+    def look_ahead(self) -> None:
+        """Begin to find out what takes long, before somebody wants to know."""
+        self.counted.latest(patience_s=0)
+        self.health.latest(patience_s=0)
+
     def close(self) -> None:
         """Let go of everything."""
         self._store.close()
