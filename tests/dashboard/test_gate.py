@@ -9,6 +9,7 @@ import sys
 import pytest
 from dashboard_kit import HOSTILE, NOTES, SECRET, TEA, Client
 
+from hermes_pgmemory import cli
 from hermes_pgmemory.dashboard.serving import _listen
 from hermes_pgmemory.errors import ConfigError, SchemaError
 from hermes_pgmemory.models import Theme
@@ -57,6 +58,14 @@ class TestToken:
         assert "Set-Cookie" not in answer.headers
         assert "works once" in text
 
+    def test_who_only_looks_whether_it_is_there_leaves_it_unused(self, serve):
+        serving = serve()
+        client = Client(serving)
+        entrance = serving.url.removeprefix(f"http://127.0.0.1:{serving.port}")
+        answer, _ = client.ask(entrance, method="HEAD")
+        assert answer.status == 403
+        client.enter(serving.url)
+
     @pytest.mark.parametrize("given", ["", "?token=", "?token=wrong", "?token=%C3%A9"])
     def test_a_wrong_one_gets_nothing_and_spoils_nothing(self, serve, given):
         serving = serve()
@@ -70,7 +79,8 @@ class TestToken:
         answer, text = Client(serving).ask(path)
         assert answer.status == 403
         assert "marketing" not in text
-        answer, _ = Client(serving).ask(path, Cookie="pgmemory_dashboard=guessed")
+        name = client.headers["Cookie"].partition("=")[0]
+        answer, _ = Client(serving).ask(path, Cookie=f"{name}=guessed")
         assert answer.status == 403
 
 
@@ -165,12 +175,21 @@ class TestPrivacy:
     def test_but_its_number_is_told(self, client):
         assert "private, 6 turns" in client.page("/session?theme=whatsapp-dm&id=dm-1")
         assert "private, 1 row" in client.page("/theme?name=whatsapp-dm")
+        delegations = client.page("/delegations")
+        assert "private, 1 delegation" in delegations
+        assert "dm-1" not in delegations
+        assert "child-dm" not in delegations
+        assert "private, 6 turns" in client.page("/sessions?theme=whatsapp-dm")
+        row = client.page("/entry?theme=whatsapp-dm&id=3")
+        assert "--show-private" in row
+        assert "Last change" not in row
 
     def test_an_operator_may_decide_to_see_it(self, serve):
         serving = serve(show_private=True)
         open_ = Client(serving).enter(serving.url)
         assert "shoe size is" in open_.page("/theme?name=whatsapp-dm")
         assert "part 5" in open_.page("/session?theme=whatsapp-dm&id=dm-1")
+        assert "child-dm" in open_.page("/delegations")
         assert "shoe size is" not in open_.page("/journal")
 
 
@@ -243,3 +262,9 @@ def test_the_command_prints_the_way_in_and_ends_when_asked(fleet):
     finally:
         process.kill()
     assert (process.returncode, out, err) == (0, "", "")
+
+
+def test_the_command_makes_no_database(tmp_path, capsys):
+    assert cli.main(["dashboard", "--home", str(tmp_path)]) == 1
+    assert "hermes-pgvector setup" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

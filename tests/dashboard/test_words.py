@@ -119,6 +119,17 @@ class TestWatched:
         watched = Watched(lambda: looks.append(1) or len(looks), name="w")
         assert [watched.latest(patience_s=30).value for _ in range(3)] == [1, 1, 1]
 
+    @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+    def test_a_fault_of_ours_does_not_end_all_looking(self):
+        answers = iter([1])
+        watched = Watched(lambda: 1 // next(answers, 0), name="w")
+        assert watched.latest(patience_s=30).value == 1
+        watched._due = 0
+        watched.latest(patience_s=0)
+        watched.close(timeout_s=30)
+        assert watched.latest(patience_s=0).value == 1
+        assert watched._thread is None
+
     def test_a_failure_keeps_the_last_answer_and_says_why(self):
         answers = iter([7])
 

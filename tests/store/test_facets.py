@@ -135,6 +135,20 @@ class TestDecay:
         ]
         assert told[0] == told[1]
 
+    def test_a_hit_tells_what_its_score_was_made_of(self, table):
+        for n in (0, 40):
+            table.put(f"tea {n}", at=day(n), vectors=[[1, 0.5, 0]])
+        hits = table.find_hits("tea cake", vector=[1, 0, 0], half_life_days=40)
+        assert [round(hit.why.kept, 6) for hit in hits] == [1, 0.5]
+        for hit in hits:
+            why = hit.why
+            assert 0 < why.words < 1
+            assert 0 < why.nearness < 1
+            assert min(why.words, why.nearness) < why.alone
+            assert why.alone < max(why.words, why.nearness)
+            assert why.in_context == pytest.approx(why.alone)
+            assert hit.score == pytest.approx(why.in_context * why.kept)
+
     def test_a_much_better_old_row_still_wins(self, table):
         table.put("tea hedgehog", at=day(0))
         table.put("tea", *(f"other {n}" for n in range(9)), at=day(5))

@@ -91,6 +91,19 @@ def owner_dsn_of(args: Namespace) -> str:
     return dsn_of(settings_of(args), HomePaths(args.home), start=True)
 
 
+def started(settings: Settings, paths: HomePaths) -> str:
+    """Return where the database is; bring the embedded one up, but make none.
+
+    Raises:
+        SchemaError: There is none yet.
+    """
+    from hermes_pgmemory.errors import SchemaError  # noqa: PLC0415
+
+    if not settings.dsn.get_secret_value() and not paths.server.is_dir():
+        raise SchemaError("no database yet: run `hermes-pgvector setup`")
+    return dsn_of(settings, paths, start=True)
+
+
 @contextmanager
 def opened(args: Namespace, settings: Settings) -> Generator[Store]:
     """Open the database that agents of `--home` use, and check its schema.
@@ -98,14 +111,10 @@ def opened(args: Namespace, settings: Settings) -> Generator[Store]:
     Raises:
         SchemaError: It is not ready, or names the role and what it lacks.
     """
-    from hermes_pgmemory.errors import SchemaError  # noqa: PLC0415
     from hermes_pgmemory.paths import HomePaths  # noqa: PLC0415
     from hermes_pgmemory.store import Store  # noqa: PLC0415
 
-    paths = HomePaths(args.home)
-    if not settings.dsn.get_secret_value() and not paths.server.is_dir():
-        raise SchemaError("no database yet: run `hermes-pgvector setup`")
-    dsn = dsn_of(settings, paths, start=True)
+    dsn = started(settings, HomePaths(args.home))
     with closing(Store(dsn, pool_size=1)) as store, explained(dsn):
         store.verify(timeout_s=VERIFY_TIMEOUT_S)
         yield store

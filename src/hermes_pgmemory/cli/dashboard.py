@@ -78,7 +78,6 @@ def _sources(args: Namespace) -> Sources:
 
     settings = _database.settings_of(args)
     paths = HomePaths(args.home)
-    dsn = settings.dsn_read.get_secret_value()
-    if not dsn:
-        dsn = _database.dsn_of(settings, paths, start=True)
+    standby = settings.dsn_read.get_secret_value()
+    dsn = standby or _database.started(settings, paths)
     return Sources(paths, settings, dsn, show_private=args.show_private)

@@ -14,7 +14,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 ENTRANCE: Final = "/enter"
 """Where the token is exchanged for a cookie."""
-COOKIE: Final = "pgmemory_dashboard"
 NAMES: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
 """What this host may be called: any other name was made to point here by a stranger."""
 
@@ -43,6 +42,8 @@ class Keys:
     def __init__(self) -> None:
         """Make a new token."""
         self.token: Final = secrets.token_urlsafe(32)
+        # Browsers share cookies between ports: another dashboard has one as well.
+        self.cookie: Final = f"pgmemory_{secrets.token_hex(4)}"
         self._unused = True
         self._session = secrets.token_urlsafe(32)
         self._mutex = threading.Lock()
@@ -97,16 +98,18 @@ class Gate:
             )
         if request.url.path == ENTRANCE:
             return self._enter(request)
-        if self._keys.admits(request.cookies.get(COOKIE, "")):
+        if self._keys.admits(request.cookies.get(self._keys.cookie, "")):
             return None
         return PlainTextResponse(CLOSED, HTTPStatus.FORBIDDEN)
 
     def _enter(self, request: Request) -> Response:
-        session = self._keys.exchange(request.query_params.get("token", ""))
+        given = request.query_params.get("token", "")
+        # Whoever asks for the head alone only looks whether the link is alive.
+        session = self._keys.exchange(given) if request.method == "GET" else None
         if session is None:
             return PlainTextResponse(CLOSED, HTTPStatus.FORBIDDEN)
         inside = RedirectResponse("/", HTTPStatus.SEE_OTHER)
-        inside.set_cookie(COOKIE, session, httponly=True, samesite="strict")
+        inside.set_cookie(self._keys.cookie, session, httponly=True, samesite="strict")
         return inside
 
 

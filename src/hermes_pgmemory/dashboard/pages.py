@@ -23,6 +23,7 @@ from hermes_pgmemory.dashboard.sources import DAYS, Sources
 from hermes_pgmemory.errors import PgMemoryError, Rejected, Unavailable
 from hermes_pgmemory.models import Scope, Target, Theme
 from hermes_pgmemory.recall import Deadline
+from hermes_pgmemory.store.dashboard import LOOKED_AT
 
 READ_S: Final = 5.0
 """Seconds that reading one page may take."""
@@ -163,7 +164,13 @@ class Pages:
         seen = self._views.sessions(
             theme, before=before, show_private=self._private, timeout_s=READ_S
         )
-        return self._page("sessions.html", theme=theme, seen=seen, begun=before is None)
+        return self._page(
+            "sessions.html",
+            theme=theme,
+            seen=seen,
+            begun=before is None,
+            further=seen.until if seen.turns >= LOOKED_AT else None,
+        )
 
     def session(self, request: Request) -> Response:
         """Show what was said in one session, and what it delegated."""
@@ -191,8 +198,8 @@ class Pages:
             rows=self._folded(rows[:PAGE]),
             begun=after.at is None,
             further=_further(rows, lambda row: asked.spelled(row.at, row.id)),
-            made=[one for one in edges if one.parent_session_id == id_],
-            parents=[one for one in edges if one.parent_session_id != id_],
+            made=self._folded([one for one in edges if one.child_session_id != id_]),
+            parents=[one for one in edges if one.child_session_id == id_],
         )
 
     def delegations(self, request: Request) -> Response:
@@ -203,8 +210,8 @@ class Pages:
         )
         return self._page(
             "delegations.html",
-            rows=rows[:DRAWN],
-            tree=charts.tree(rows[:DRAWN]),
+            rows=self._folded(rows[:DRAWN]),
+            tree=charts.tree([one for one in rows[:DRAWN] if one.parent_session_id]),
             begun=before is None,
             further=_further(rows, lambda row: row.at.isoformat(), DRAWN),
         )

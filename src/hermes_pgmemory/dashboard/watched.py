@@ -67,13 +67,18 @@ class Watched(Generic[T]):
 
     def _run(self) -> None:
         started = time.monotonic()
-        before = self._latest
+        latest = self._latest
         try:
-            latest = Glimpse(self._look(), datetime.now(UTC))
-        except PgMemoryError as exc:
-            latest = Glimpse(before.value, before.at, str(exc))
-        ended = time.monotonic()
-        with self._mutex:
-            self._latest = latest
-            self._due = ended + max(KEPT_S, (ended - started) * KEPT_FACTOR)
-            self._thread = None
+            latest = self._looked(latest)
+        finally:
+            ended = time.monotonic()
+            with self._mutex:
+                self._latest = latest
+                self._due = ended + max(KEPT_S, (ended - started) * KEPT_FACTOR)
+                self._thread = None
+
+    def _looked(self, before: Glimpse[T]) -> Glimpse[T]:
+        try:
+            return Glimpse(self._look(), datetime.now(UTC))
+        except (PgMemoryError, OSError) as exc:
+            return Glimpse(before.value, before.at, str(exc))

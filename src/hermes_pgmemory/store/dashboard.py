@@ -118,6 +118,7 @@ class Delegation:
     """None where the host did not tell."""
     parent_session_id: str
     child_session_id: str
+    """Both are "" where they belong to a contact, and nobody decided to show them."""
     task: str | None
     private: bool
     at: datetime

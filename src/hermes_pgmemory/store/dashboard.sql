@@ -142,8 +142,10 @@ OFFSET %(few)s
 -- :fragment edge
 parent_identity,
 child_identity,
-parent_session_id,
-child_session_id,
+CASE WHEN subject IS NULL OR %(show_private)s THEN parent_session_id ELSE '' END
+    AS parent_session_id,
+CASE WHEN subject IS NULL OR %(show_private)s THEN child_session_id ELSE '' END
+    AS child_session_id,
 CASE WHEN subject IS NULL OR %(show_private)s THEN left(task, %(longest)s) END AS task,
 subject IS NOT NULL AS private,
 ts
