@@ -18,6 +18,7 @@ from hermes_pgmemory.journal import Journal
 from hermes_pgmemory.models import (
     AgentKind,
     RecordDelegation,
+    ReplaceEntry,
     Role,
     SeeAgent,
     Subject,
@@ -34,6 +35,7 @@ HOSTILE = (
 )
 HOSTILE_SESSION = '"><script>window.pwned = 4</script>'
 TEA = "Tea is served at five in the small hall, on weekdays only."
+NEWER = "Our readers now open the newsletter on Sundays. <b>New</b> since March."
 NEAR = [1.0, 0.5, 0.5]
 """What the endpoint makes of any question."""
 FAR = [0.1, -0.9, 0.4]
@@ -79,6 +81,14 @@ def furnish(home: Path, dsn: str, embed_url: str) -> Fleet:
     _remember(memory, now)
     _talk(memory, now)
     _delegate(memory, now)
+    replaced = ReplaceEntry(
+        theme=MARKETING,
+        target=Target.MEMORY,
+        old_text="readers open",
+        content=NEWER,
+        at=now - timedelta(minutes=5),
+    )
+    memory.apply(replaced)
     memory.query(
         "UPDATE memory_entries SET retired_at = now() WHERE content ^@ 'Press'"
     )

@@ -25,6 +25,7 @@ PAGES = {
     "memories": "/theme?name=marketing",
     "hostile memories": "/theme?name=research",
     "private memories": "/theme?name=whatsapp-dm",
+    "changes": "/changes?theme=marketing",
     "conversations": "/sessions?theme=marketing",
     "conversation": url(
         "/session", theme="marketing", id="agent:main:webhook:00-5a1c0b7e9d24"

@@ -24,6 +24,7 @@ PAGES = [
     "/search?q=when+is+tea",
     "/theme?name=research",
     "/theme?name=whatsapp-dm",
+    "/changes?theme=marketing",
     "/sessions?theme=marketing",
     "/sessions?theme=whatsapp-dm",
     "/session?theme=whatsapp-dm&id=dm-1",
@@ -165,6 +166,13 @@ class TestAsking:
         assert "Press rel" in only
         assert NOTES[0] not in only
         assert TEA in client.page("/theme?name=marketing&target=user")
+
+    def test_what_a_memory_said_before_is_shown_with_what_it_says_now(self, client):
+        text = client.page("/changes?theme=marketing")
+        before, _, now = text.partition("mostly on Tuesday")
+        assert "replaced" in before
+        assert "on Sundays. &lt;b&gt;New&lt;/b&gt;" in now
+        assert "Nothing was changed" in client.page("/changes?theme=research")
 
 
 class TestPrivacy:

@@ -31,6 +31,8 @@ SEARCH_S: Final = 6.0
 PATIENCE_S: Final = 0.15
 """Seconds that a page waits for what was never counted before."""
 PAGE: Final = 50
+CHANGES: Final = 100
+"""The latest changes of a theme's entries."""
 FOUND: Final = 15
 """Hits of either kind."""
 HOURS: Final = 48
@@ -48,6 +50,7 @@ def site(sources: Sources) -> Starlette:
             Route("/search", pages.search),
             Route("/theme", pages.entries),
             Route("/entry", pages.entry),
+            Route("/changes", pages.changes),
             Route("/sessions", pages.sessions),
             Route("/session", pages.session),
             Route("/delegations", pages.delegations),
@@ -156,6 +159,12 @@ class Pages:
                 HTTPStatus.NOT_FOUND, "No such memory is stored (any more)."
             )
         return self._page("entry.html", theme=theme, row=row)
+
+    def changes(self, request: Request) -> Response:
+        """Show what a theme's entries said before they were changed."""
+        theme = asked.needed(request, "theme")
+        rows = self._sources.changes(theme, limit=CHANGES, timeout_s=READ_S)
+        return self._page("changes.html", theme=theme, rows=rows, most=CHANGES)
 
     def sessions(self, request: Request) -> Response:
         """Show the latest sessions of a theme."""

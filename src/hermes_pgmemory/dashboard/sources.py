@@ -21,6 +21,7 @@ from hermes_pgmemory.paths import HomePaths
 from hermes_pgmemory.recall import Recall
 from hermes_pgmemory.store import Store
 from hermes_pgmemory.store.dashboard import Hour, Views
+from hermes_pgmemory.store.history import Change
 
 DAYS: Final = 30
 """How far back activity is counted."""
@@ -93,6 +94,12 @@ class Sources:
     def views(self) -> Views:
         """Pages of rows."""
         return self._store.views
+
+    def changes(self, theme: str, *, limit: int, timeout_s: float) -> list[Change]:
+        """Return what a theme's entries said before; nothing that is a contact's."""
+        return self._store.maintenance.history.read(
+            theme, subject=None, match=None, limit=limit, timeout_s=timeout_s
+        )
 
     def themes(self, *, timeout_s: float) -> list[str]:
         """Return every theme that has rows, by name."""
