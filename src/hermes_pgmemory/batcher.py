@@ -117,6 +117,8 @@ class Batcher:
         """Told that the database does not take the model's vectors."""
         self.may_embed: Callable[[], bool] = lambda: True
         """Asked before each batch: do the database's vectors fit the model?"""
+        self.unsealed: Callable[[str], str] = lambda text: text
+        """Returns a record as it may be stored: with no contact sealed in it."""
 
     def drain_once(self, journal: Queue) -> int:
         """Move one batch; return how many records left the journal.
@@ -141,7 +143,7 @@ class Batcher:
         batch: list[tuple[Accepted, Record]] = []
         for record in records:
             try:
-                write = decode(record.text)
+                write = decode(self.unsealed(record.text))
             except UnstorableWrite as exc:
                 self._bury(journal, record, exc)
                 continue

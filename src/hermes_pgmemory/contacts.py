@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import re
 from typing import Final, NoReturn
 
@@ -17,6 +18,11 @@ _MADE_UP: Final = re.compile(
     r"|chat-[0-9a-f]{32}"
 )
 """Session ids that the host, or `veiled`, makes up: they tell nothing of a contact."""
+
+SEALED: Final = "sealed-"
+"""How everything begins that is hidden until the database's key is known."""
+_TAG_BYTES: Final = 16
+_TOKEN: Final = re.compile(rf"{SEALED}(who|chat)-((?:[0-9a-f]{{2}}){{{_TAG_BYTES},}})")
 
 
 class Contact:
@@ -45,6 +51,10 @@ class Contact:
         secret = key if len(key) <= 64 else hashlib.blake2b(key).digest()
         text = self._text.encode("utf-8", "surrogatepass")
         return Subject(hashlib.blake2b(text, key=secret, digest_size=16).hexdigest())
+
+    def sealed(self, stand_in: bytes) -> Subject:
+        """Return what stands for the subject until `unsealed` can make it."""
+        return Subject(_sealed("who", self._text, stand_in))
 
     def __eq__(self, other: object) -> bool:
         """Compare what the contacts identify."""
@@ -86,3 +96,53 @@ def veiled(session_id: str, key: bytes) -> str:
         return session_id
     text = session_id.encode("utf-8", "surrogatepass")
     return f"chat-{hashlib.blake2b(text, key=key[:64], digest_size=16).hexdigest()}"
+
+
+def sealed(session_id: str, stand_in: bytes) -> str:
+    """Return a chat's session id so that only `unsealed` can veil it; see there."""
+    if not session_id or _MADE_UP.fullmatch(session_id):
+        return session_id
+    return _sealed("chat", session_id, stand_in)
+
+
+def unsealed(text: str, *, stand_in: bytes, key: bytes) -> str:
+    """Return *text* with all in it that was sealed hashed by the database's *key*.
+
+    What identifies a contact is sealed where that key is not known yet, under a
+    *stand_in* of the same home. What another stand-in sealed stays as it is, and so
+    does what only looks sealed.
+    """
+
+    def settle(found: re.Match[str]) -> str:
+        name = _opened(found[1], bytes.fromhex(found[2]), stand_in)
+        if name is None:
+            return found[0]
+        return Contact(name).subject(key) if found[1] == "who" else veiled(name, key)
+
+    return _TOKEN.sub(settle, text) if SEALED in text else text
+
+
+def _sealed(kind: str, text: str, stand_in: bytes) -> str:
+    """Encrypt *text*; the same text always in the same way, as one id is one id."""
+    plain = text.encode("utf-8", "surrogatepass")
+    tag = _tag(kind, plain, stand_in)
+    return f"{SEALED}{kind}-{(tag + _masked(plain, tag, stand_in)).hex()}"
+
+
+def _opened(kind: str, token: bytes, stand_in: bytes) -> str | None:
+    tag, body = token[:_TAG_BYTES], token[_TAG_BYTES:]
+    plain = _masked(body, tag, stand_in)
+    if not hmac.compare_digest(tag, _tag(kind, plain, stand_in)):
+        return None
+    return plain.decode("utf-8", "surrogatepass")
+
+
+def _tag(kind: str, plain: bytes, stand_in: bytes) -> bytes:
+    return hashlib.blake2b(
+        plain, key=stand_in, digest_size=_TAG_BYTES, person=kind.encode()
+    ).digest()
+
+
+def _masked(text: bytes, tag: bytes, stand_in: bytes) -> bytes:
+    stream = hashlib.shake_256(stand_in + tag).digest(len(text))
+    return bytes(a ^ b for a, b in zip(text, stream, strict=True))

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterable
 from contextlib import closing
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
 from hermes_pgmemory import telemetry
@@ -39,7 +40,7 @@ from hermes_pgmemory.store import DatabaseFacts, Store
 from hermes_pgmemory.store.failures import lacking
 from hermes_pgmemory.store.standby import ReplicatedStore
 from hermes_pgmemory.store.unusable import UnusableStore
-from hermes_pgmemory.subjects import STAND_IN, known_key, remember_key
+from hermes_pgmemory.subjects import Veil, known_key, remember_key, unsealed, veil_of
 from hermes_pgmemory.turn_ledger import TurnLedger
 from hermes_pgmemory.writer import Writer
 
@@ -151,16 +152,15 @@ class Engine:
             return None
         return f"the last {depth} writes are not searchable yet: {outage.reason}"
 
-    def subject_key(self) -> bytes:
-        """Return the key that hides contacts.
+    def veil(self) -> Veil:
+        """Return what hides contacts.
 
         A home that has never met its database waits for that, once and briefly:
-        without the key, a contact's rows could not be found again.
+        until the key is known, a contact recalls nothing.
         """
-        if (key := known_key(self.paths)) is None:
+        if known_key(self.paths) is None:
             self._settled.wait(FIRST_MEETING_S)
-            key = known_key(self.paths)
-        return key or STAND_IN
+        return veil_of(self.paths)
 
     def retry_dead_letters(self, *, timeout_s: float) -> bool:
         """Offer what the database refused to it again; see `housekeeping`."""
@@ -262,6 +262,7 @@ class Engine:
         batcher = Batcher(self._store, self._embedder, self._embed_breaker, policy)
         batcher.may_embed = lambda: self._model_watch.reason is None
         batcher.when_misfit = self._model_watch.refused
+        batcher.unsealed = partial(unsealed, self.paths)
         return batcher
 
     def _wait_until_settled(self, seconds: float) -> str | None:

@@ -173,9 +173,10 @@ class PgvectorProvider(MemoryProvider):
     ) -> None:
         """Go on in another session, or in the same one with a shorter transcript."""
         with self._mutex:
-            if self._session is None:
+            old = self._now()
+            if old is None:
                 return
-            old, speaker = self._session, self._session.speaker
+            speaker = old.speaker
             self._session = old.switched(new_session_id, parent_session_id)
             turns = self._share(old).turns
             turns.settle(speaker, speaker.session_id)
@@ -188,7 +189,7 @@ class PgvectorProvider(MemoryProvider):
     @fail_soft("")
     def system_prompt_block(self) -> str:
         """Return the static note on this memory, and note what else is shown."""
-        session = self._session
+        session = self._now()
         if session is None:
             return ""
         speaker = session.speaker
@@ -198,7 +199,7 @@ class PgvectorProvider(MemoryProvider):
     @fail_soft("")
     def prefetch(self, query: str, *, session_id: str = "", **_: Any) -> str:
         """Return the notes that bear on *query*, the question asked now; or ""."""
-        session = self._session
+        session = self._now()
         self._recalled = 0
         if session is None or not query.strip() or not session.settings.prefetch_limit:
             return ""
@@ -237,7 +238,7 @@ class PgvectorProvider(MemoryProvider):
         self, tool_name: str, args: Mapping[str, Any] | None, **_: Any
     ) -> str:
         """Answer a recall tool with JSON text, errors included."""
-        session = self._session
+        session = self._now()
         if session is None:
             return UNAVAILABLE
         engine = self._share(session)
@@ -282,7 +283,7 @@ class PgvectorProvider(MemoryProvider):
             session = Session.begin(session_id, kwargs)
             engine = self._share(session)
             if session.contact is not None:
-                session = session.with_subject(engine.subject_key())
+                session = session.behind(engine.veil())
             self._session = session
             says = (kwargs.get(f"{kind}_callback") for kind in ("warning", "status"))
             self._listener = engine.notices.listen(*says)
@@ -291,8 +292,20 @@ class PgvectorProvider(MemoryProvider):
             if session.may_write:
                 engine.see_agent(session.speaker.theme, session.kind)
 
-    def _writing(self) -> Session | None:
+    def _now(self) -> Session | None:
+        """Return the session; under its true ids as soon as they can be known."""
         session = self._session
+        if session is None or not session.is_sealed:
+            return session
+        with self._mutex:
+            session = self._session
+            if session is not None and (known := session.unsealed()) != session:
+                self._share(known).turns.rename(session.speaker, known.speaker)
+                self._session = session = known
+            return session
+
+    def _writing(self) -> Session | None:
+        session = self._now()
         return session if session is not None and session.may_write else None
 
     def _share(self, session: Session) -> Engine:

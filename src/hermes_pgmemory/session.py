@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Final
@@ -12,13 +12,13 @@ from typing import Any, Final
 from hermes_pgmemory import memory_files
 from hermes_pgmemory.capture import Room
 from hermes_pgmemory.config import Settings, parse
-from hermes_pgmemory.contacts import Contact, veiled
+from hermes_pgmemory.contacts import SEALED, Contact
 from hermes_pgmemory.identity import Identity, Policy, Rule, resolve
-from hermes_pgmemory.models import AgentKind, Target, Theme
+from hermes_pgmemory.models import AgentKind, Subject, Target, Theme
 from hermes_pgmemory.paths import HomePaths, default_home
 from hermes_pgmemory.session_keys import chat_of, fold, tidy
 from hermes_pgmemory.settings_file import load_section
-from hermes_pgmemory.subjects import STAND_IN, known_key
+from hermes_pgmemory.subjects import Veil, unsealed, veil_of
 from hermes_pgmemory.text import clean
 from hermes_pgmemory.tools import MAX_PLATFORM_CHARS, Caller
 from hermes_pgmemory.turn_ledger import Speaker, TurnLedger
@@ -45,8 +45,8 @@ class Session:
     caller: Caller
     imports_for: Theme | None
     """The theme that MEMORY.md and USER.md of this home belong to."""
-    key: bytes = field(default=b"", repr=False)
-    """The database's secret, in a private chat; nothing identifying passes it."""
+    veil: Veil | None = None
+    """Hides ids, in a private chat; nothing identifying passes it."""
 
     @classmethod
     def begin(cls, session_id: str, kwargs: Mapping[str, Any]) -> Session:
@@ -102,8 +102,8 @@ class Session:
                 f"{who.safe_label} is not among plugins.pgvector.allowed_themes: "
                 f"its memories go to {who.theme!r}"
             )
-        # Those of a private chat wait for the key, as its contact does.
-        named = _id if who.contact else partial(_named, home=home, key=b"")
+        # Those of a private chat wait for the veil, as its contact does.
+        named = _id if who.contact else partial(_named, home=home, veil=None)
         speaker = Speaker(
             theme=who.theme,
             session_id=named(session_id),
@@ -126,28 +126,49 @@ class Session:
             else None,
         )
 
-    def with_subject(self, key: bytes) -> Session:
-        """Return this session with its contact hashed by the database's *key*."""
+    def behind(self, veil: Veil) -> Session:
+        """Return this session with all that identifies its contact hidden."""
         if self.contact is None:
             return self
-        subject, speaker = self.contact.subject(key), self.speaker
-        session_id = veiled(speaker.session_id, key)
-        parent = veiled(speaker.parent_session_id or "", key) or None
-        return replace(
-            self,
-            key=key,
-            speaker=replace(
-                speaker,
-                subject=subject,
-                session_id=session_id,
-                parent_session_id=parent,
-            ),
-            caller=replace(self.caller, subject=subject, session_id=session_id),
+        return self._renamed(veil.session_id, veil.subject(self.contact), veil)
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether anything waits for the database's key; see `subjects`."""
+        said = self.speaker
+        ids = (said.subject, said.session_id, said.parent_session_id)
+        return any(name and name.startswith(SEALED) for name in ids)
+
+    def unsealed(self) -> Session:
+        """Return this session as it is once the database's key is known.
+
+        Until then, itself.
+        """
+        paths = HomePaths(self.home)
+        veil = veil_of(paths)
+        if not veil.is_final:
+            return self
+        opened = partial(unsealed, paths)
+        if self.contact is None:
+            return self._renamed(opened, None, None)
+        return self._renamed(opened, veil.subject(self.contact), veil)
+
+    def _renamed(
+        self, rename: Callable[[str], str], subject: Subject | None, veil: Veil | None
+    ) -> Session:
+        session_id = rename(self.speaker.session_id)
+        speaker = replace(
+            self.speaker,
+            subject=subject,
+            session_id=session_id,
+            parent_session_id=rename(self.speaker.parent_session_id or "") or None,
         )
+        caller = replace(self.caller, subject=subject, session_id=session_id)
+        return replace(self, veil=veil, speaker=speaker, caller=caller)
 
     def session_named(self, session_id: object) -> str:
         """Return *session_id* as rows carry it; "" if it is no usable text."""
-        return _named(session_id, home=self.home, key=self.key)
+        return _named(session_id, home=self.home, veil=self.veil)
 
     def provenance(self, metadata: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return what the host tells of a write, as rows may carry it."""
@@ -230,13 +251,13 @@ def _id(value: object) -> str:
     return clean(value, max_chars=MAX_ID_CHARS)
 
 
-def _named(value: object, *, home: Path, key: bytes) -> str:
-    """Return a session id as rows carry it: one that names a chat is veiled."""
+def _named(value: object, *, home: Path, veil: Veil | None) -> str:
+    """Return a session id as rows carry it: one that names a chat is hidden."""
     name = _id(value)
-    if key:
-        return veiled(name, key)
+    if veil is not None:
+        return veil.session_id(name)
     if name and _names_a_chat(name):
-        return veiled(name, known_key(HomePaths(home)) or STAND_IN)
+        return veil_of(HomePaths(home)).session_id(name)
     return name
 
 

@@ -51,6 +51,9 @@ class Speaker:
     """Which file each target mirrors, as `file_ids` names it."""
 
 
+_Place = tuple[Theme, Subject | None, str]
+
+
 @dataclass(slots=True)
 class _Session:
     spoken: Counter[TurnKey] = field(default_factory=Counter[TurnKey])
@@ -96,9 +99,7 @@ class TurnLedger:
         """Remember up to *sessions* sessions."""
         self._limit = sessions
         self._mutex = threading.Lock()
-        self._sessions: OrderedDict[tuple[str, str | None, str], _Session] = (
-            OrderedDict()
-        )
+        self._sessions: OrderedDict[_Place, _Session] = OrderedDict()
 
     def spoken(
         self, speaker: Speaker, session_id: str, turn: Turn, *, heard: int
@@ -152,6 +153,13 @@ class TurnLedger:
             new.spoken |= old.spoken | old.kept
             new.kept |= old.kept
 
+    def rename(self, old: Speaker, new: Speaker) -> None:
+        """Know a speaker's session by the ids that it goes by from now on."""
+        with self._mutex:
+            known = self._sessions.pop(_place(old, old.session_id), None)
+            if known is not None:
+                self._sessions[_place(new, new.session_id)] = known
+
     def _keep(self, session: _Session, turn: Turn, ordinal: int) -> Place | None:
         before, session.last = session.last, turn.text[-CONTEXT_CHARS:]
         if ordinal <= session.kept[turn.key]:
@@ -160,7 +168,7 @@ class TurnLedger:
         return Place(ordinal, before)
 
     def _session(self, speaker: Speaker, session_id: str) -> _Session:
-        place = (speaker.theme, speaker.subject, session_id)
+        place = _place(speaker, session_id)
         session = self._sessions.get(place)
         if session is None:
             session = self._sessions[place] = _Session()
@@ -168,3 +176,7 @@ class TurnLedger:
         while len(self._sessions) > self._limit:
             self._sessions.popitem(last=False)
         return session
+
+
+def _place(speaker: Speaker, session_id: str) -> _Place:
+    return speaker.theme, speaker.subject, session_id

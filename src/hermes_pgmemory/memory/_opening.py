@@ -14,7 +14,6 @@ from hermes_pgmemory.paths import HomePaths, default_home, program_home
 from hermes_pgmemory.session import Session
 from hermes_pgmemory.settings_file import load_section
 from hermes_pgmemory.store.dsn import place_of
-from hermes_pgmemory.subjects import STAND_IN
 
 
 def folder_of(dsn: str | None, home: str | os.PathLike[str] | None) -> Path:
@@ -47,10 +46,10 @@ def with_subject(session: Session, engine: Engine) -> Session:
     """
     if session.contact is None:
         return session
-    key = engine.subject_key()
-    if key == STAND_IN:
+    veil = engine.veil()
+    if not veil.is_final:
         raise DatabaseUnavailable(
             "a private chat's memory needs the database's key, and this home has never "
             f"met the database: {engine.waiting or f'set dsn or {DSN_ENV}, try again'}"
         )
-    return session.with_subject(key)
+    return session.behind(veil)
