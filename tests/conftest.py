@@ -322,6 +322,6 @@ def dsn_of(
 @pytest.fixture
 def store(dsn: str) -> Iterator[Store]:
     """A store on the test's own database."""
-    store = Store(dsn)
+    store = Store(dsn, model="test")
     yield store
     store.close()

@@ -7,7 +7,7 @@ import json
 import math
 import struct
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -163,6 +163,8 @@ class Endpoint(ThreadingHTTPServer):
         self.asked: list[list[str]] = []
         self.answers_left: int | None = None
         """How many requests it answers before it fails; None is all."""
+        self.when_asked: Callable[[int], object] = lambda _: None
+        """Told, before each answer, how many requests there were."""
 
     @property
     def url(self) -> str:
@@ -179,6 +181,7 @@ class _Handler(BaseHTTPRequestHandler):
         texts, model = asked["input"], asked["model"]
         texts = [texts] if isinstance(texts, str) else texts
         self.server.asked.append(texts)
+        self.server.when_asked(len(self.server.asked))
         left = self.server.answers_left
         if left is not None:
             if left <= 0:

@@ -105,6 +105,24 @@ class TestGuards:
         assert "other" in line
         assert endpoint.asked == []
 
+    def test_a_switch_to_another_model_ends_it(self, memory, backfill, endpoint):
+        """Of the same length, so that nothing but the name tells them apart."""
+        memory.apply(*(memory.turn(f"t{n}") for n in range(4)))
+
+        def switch(asked: int) -> None:
+            if asked == 2:  # the first asks for the length
+                memory.query(
+                    "WITH model AS (INSERT INTO memory_models (name, dimension)"
+                    " VALUES ('other', 3) RETURNING id)"
+                    " UPDATE memory_settings SET value = to_jsonb(model.id) FROM model"
+                    " WHERE key = 'active_model_id'"
+                )
+
+        endpoint.when_asked = switch
+        ran = backfill("--batch", "2")
+        assert (ran.status, "come from other" in ran.err) == (1, True)
+        assert len(memory.query(BARE)) == 4
+
     def test_another_dimension_is_refused_in_one_line(self, memory, backfill, endpoint):
         memory.apply(memory.turn("t"))
         endpoint.dimension = 5

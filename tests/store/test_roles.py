@@ -20,7 +20,7 @@ def runtime(dsn, new_role):
 
 
 def test_a_role_with_dml_alone_is_enough(runtime, memory, store_on):
-    memory.store = store_on(runtime)
+    memory.store = store_on(runtime, model="test")
     assert memory.store.verify(timeout_s=10).model.name == "test"
     at = memory.tick()
     work = Theme("work")

@@ -105,8 +105,12 @@ def started(settings: Settings, paths: HomePaths) -> str:
 
 
 @contextmanager
-def opened(args: Namespace, settings: Settings) -> Generator[Store]:
+def opened(
+    args: Namespace, settings: Settings, *, model: str | None = None
+) -> Generator[Store]:
     """Open the database that agents of `--home` use, and check its schema.
+
+    With a *model*, vectors of that one may be written, as long as it is the active one.
 
     Raises:
         SchemaError: It is not ready, or names the role and what it lacks.
@@ -115,7 +119,7 @@ def opened(args: Namespace, settings: Settings) -> Generator[Store]:
     from hermes_pgmemory.store import Store  # noqa: PLC0415
 
     dsn = started(settings, HomePaths(args.home))
-    with closing(Store(dsn, pool_size=1)) as store, explained(dsn):
+    with closing(Store(dsn, model=model, pool_size=1)) as store, explained(dsn):
         store.verify(timeout_s=VERIFY_TIMEOUT_S)
         yield store
 

@@ -7,7 +7,8 @@ by its words, and is tried again next time.
 
 Runs beside living agents and locks nothing while the model works. What is embedded is
 stored batch by batch; running it again goes on. The configured model must be the one
-that the database's vectors came from.
+that the database's vectors came from, and stay it: where `reembed` switches to another
+meanwhile, this ends.
 
 Example:
   hermes-pgvector backfill
@@ -24,6 +25,7 @@ from hermes_pgmemory.cli._result import Result, Status, Table
 
 if TYPE_CHECKING:
     from hermes_pgmemory.config import Settings
+    from hermes_pgmemory.embed import Embedder
     from hermes_pgmemory.maintenance.backfill import Backfilled
     from hermes_pgmemory.store import Store
 
@@ -45,17 +47,22 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> Result:
     """Embed what waits, with a bar, and tell what came of it."""
+    from hermes_pgmemory.embed import make_embedder  # noqa: PLC0415
     from hermes_pgmemory.errors import BadRequest  # noqa: PLC0415
 
     if not 1 <= args.batch <= LARGEST_BATCH:
         raise BadRequest(f"--batch must be from 1 to {LARGEST_BATCH}")
     settings = _database.settings_of(args)
-    with _database.opened(args, settings) as store:
-        return _told(_embed(args, settings, store), args)
+    with (
+        closing(make_embedder(settings)) as embedder,
+        _database.opened(args, settings, model=embedder.name) as store,
+    ):
+        return _told(_embed(args, settings, store, embedder), args)
 
 
-def _embed(args: Namespace, settings: Settings, store: Store) -> Backfilled:
-    from hermes_pgmemory.embed import make_embedder  # noqa: PLC0415
+def _embed(
+    args: Namespace, settings: Settings, store: Store, embedder: Embedder
+) -> Backfilled:
     from hermes_pgmemory.maintenance.backfill import (  # noqa: PLC0415
         Backfill,
         Patience,
@@ -66,13 +73,12 @@ def _embed(args: Namespace, settings: Settings, store: Store) -> Backfilled:
     patience = Patience(
         retries=settings.embed_write_retries, pause_s=settings.embed_write_backoff
     )
-    with closing(make_embedder(settings)) as embedder:
-        check_model(store, embedder)
-        work = Backfill(
-            Bare(store, theme=args.theme), embedder, batch=args.batch, patience=patience
-        )
-        with _progress.bar("backfill", total=work.waiting) as advance:
-            return work.run(advance)
+    check_model(store, embedder)
+    work = Backfill(
+        Bare(store, theme=args.theme), embedder, batch=args.batch, patience=patience
+    )
+    with _progress.bar("backfill", total=work.waiting) as advance:
+        return work.run(advance)
 
 
 def _told(outcome: Backfilled, args: Namespace) -> Result:

@@ -371,12 +371,17 @@ class Store:
     ) -> int:
         """Give rows their vectors; return how many still wanted one.
 
-        A row that was replaced since it was read is left alone.
+        A row that was replaced since it was read is left alone. Only a store that
+        was told its *model* writes them: the database may be moved to another model
+        while rows are being embedded.
 
         Raises:
             DimensionMismatch: The vectors are not the active model's.
             ModelMismatch: The same, found by the model's name. Nothing was written.
             UnstorableWrite: PostgreSQL refuses one of the vectors.
+            ValueError: Nobody told this store whose vectors they are.
         """
+        if self._model is None:
+            raise ValueError("a store that writes vectors must be told their model")
         with self._database.transaction(timeout_s) as conn:
             return upkeep.set_vectors(conn, table, vectors, model=self._model)

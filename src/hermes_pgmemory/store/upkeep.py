@@ -128,7 +128,7 @@ def set_vectors(
     table: Table,
     vectors: Sequence[tuple[Unembedded, Vector]],
     *,
-    model: str | None = None,
+    model: str,
 ) -> int:
     """Give rows their vectors, made by *model*; return how many still wanted one."""
     stamp = read_stamp(conn, vectors_of=model)
