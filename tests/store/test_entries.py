@@ -247,6 +247,53 @@ class TestRemove:
         assert memory.contents() == []
 
 
+class TestSharedByTwoFiles:
+    """An entry that both homes' files hold, and one of the first home's alone."""
+
+    ROWS = "SELECT content, files, missing_from FROM memory_entries ORDER BY id"
+
+    @pytest.fixture(autouse=True)
+    def rows(self, memory):
+        memory.apply(
+            *(memory.add("deploy on Friday", source=file) for file in ("f1", "f2")),
+            memory.add("deploy docs on Monday", source="f1"),
+        )
+
+    def test_a_substring_means_what_the_own_file_holds(self, memory):
+        memory.apply(memory.remove("deploy", source="f2"))
+        assert memory.query(self.ROWS) == [
+            ("deploy on Friday", ["f1", "f2"], ["f2"]),
+            ("deploy docs on Monday", ["f1"], []),
+        ]
+
+    def test_the_last_one_to_remove_it_removes_the_row(self, memory):
+        memory.apply(*(memory.remove("Friday", source=file) for file in ("f2", "f1")))
+        assert memory.contents() == ["deploy docs on Monday"]
+
+    def test_a_replacement_leaves_the_other_file_what_it_has(self, memory):
+        memory.apply(memory.replace("deploy", "ship on Friday", source="f2"))
+        assert memory.query(self.ROWS) == [
+            ("deploy on Friday", ["f1", "f2"], ["f2"]),
+            ("deploy docs on Monday", ["f1"], []),
+            ("ship on Friday", ["f2"], []),
+        ]
+
+    def test_a_replacement_by_a_known_entry_does_so_too(self, memory):
+        memory.apply(memory.replace("Friday", "deploy docs on Monday", source="f2"))
+        assert memory.query(self.ROWS) == [
+            ("deploy on Friday", ["f1", "f2"], ["f2"]),
+            ("deploy docs on Monday", ["f1", "f2"], []),
+        ]
+
+    def test_a_replacement_by_itself_changes_nobodys_files(self, memory):
+        memory.apply(memory.replace("Friday", "deploy on Friday", source="f2"))
+        assert memory.query(self.ROWS)[0] == ("deploy on Friday", ["f1", "f2"], [])
+
+    def test_a_file_that_never_held_it_takes_nothing(self, memory):
+        memory.apply(memory.remove("Friday", source="f3"))
+        assert memory.query(self.ROWS)[0] == ("deploy on Friday", ["f1", "f2"], [])
+
+
 class TestOrder:
     def test_three_effects_of_one_batch_happen_in_order(self, memory):
         memory.apply(memory.add("A"), memory.add("C"))

@@ -40,8 +40,16 @@ ON CONFLICT (agent_identity, target, content_hash, subject) DO UPDATE
 
 -- :fragment victim
 -- The one entry that an event speaks of: the whole text where the host tells it,
--- else a literal substring. Several may hold it, because several files are mirrored.
-SELECT id, content, content_hash, updated_at
+-- else a literal substring. Several may hold it, because several files are mirrored;
+-- what the event's own file holds comes first. `shared` tells that another does, too.
+SELECT id,
+       content,
+       content_hash,
+       updated_at,
+       %(source)s::text IS NOT NULL
+       AND EXISTS (SELECT unnest(files)
+                   EXCEPT
+                   SELECT unnest(missing_from || %(source)s::text)) AS shared
   FROM memory_entries
  WHERE agent_identity = %(theme)s
    AND target = %(target)s
@@ -50,7 +58,8 @@ SELECT id, content, content_hash, updated_at
    AND CASE WHEN %(previous)s::text IS NULL
             THEN %(old_text)s <> '' AND position(%(old_text)s IN content) > 0
             ELSE content_hash = sha256(convert_to(%(previous)s, 'UTF8')) END
- ORDER BY (source IS NOT DISTINCT FROM %(source)s) DESC, updated_at DESC, id DESC
+ ORDER BY (%(source)s = ANY (files) AND NOT %(source)s = ANY (missing_from)) IS TRUE DESC,
+          (source IS NOT DISTINCT FROM %(source)s) DESC, updated_at DESC, id DESC
  LIMIT 1
 
 -- :fragment history
@@ -58,6 +67,17 @@ SELECT id, content, content_hash, updated_at
 INSERT INTO memory_entry_history
        (agent_identity, entry_id, successor_id, target, change, content, subject, source,
         since, at, metadata)
+
+-- :fragment left
+-- What another file holds stays for that one.
+UPDATE memory_entries AS known
+   SET missing_from = array_remove(known.missing_from, %(source)s)
+                      || %(source)s::text
+  FROM victim
+ WHERE victim.shared
+   AND known.agent_identity = %(theme)s
+   AND known.id = victim.id
+   AND %(source)s = ANY (known.files)
 
 -- :name add_entry
 -- Add an entry, unless the theme knows it.
@@ -69,9 +89,13 @@ VALUES (%(theme)s, %(target)s, %(content)s, {hash}, %(embedding)b::halfvec,
 
 -- :name replace_entry
 -- Give an entry new content. Where that is already another entry, the two become
--- one; where nothing matches, the new content is added, as the host's file has it.
-WITH victim AS ({victim}),
-twin AS (
+-- one; where nothing matches, or another file holds the old content, the new one is
+-- added, as the host's file has it.
+WITH victim AS (
+    SELECT id, content, updated_at, content_hash = {hash} AS same,
+           shared AND content_hash <> {hash} AS shared
+      FROM ({victim}) AS found
+), twin AS (
     SELECT id
       FROM memory_entries
      WHERE agent_identity = %(theme)s
@@ -86,12 +110,16 @@ twin AS (
            %(metadata)s
       FROM victim
       LEFT JOIN twin ON true
-     WHERE victim.content_hash <> {hash}
+     WHERE NOT victim.same
+       AND NOT victim.shared
 ), merged AS (
     DELETE FROM memory_entries
      USING victim, twin
      WHERE agent_identity = %(theme)s
        AND memory_entries.id = victim.id
+       AND NOT victim.shared
+), stays AS (
+    {left}
 ), changed AS (
     UPDATE memory_entries
        SET content = %(content)s,
@@ -99,34 +127,44 @@ twin AS (
            embedding = %(embedding)b::halfvec,
            model_id = %(model_id)s,
            source = %(source)s,
-           files = %(files)s::text[],
-           missing_from = '{}',
+           files = CASE WHEN victim.same AND NOT %(files)s::text[] <@ files
+                        THEN files || %(files)s::text[]
+                        WHEN victim.same THEN files
+                        ELSE %(files)s::text[] END,
+           missing_from = CASE WHEN victim.same
+                               THEN array_remove(missing_from, %(source)s)
+                               ELSE '{}' END,
            updated_at = %(at)s,
            metadata = %(metadata)s,
            tsv = {words}
       FROM victim
      WHERE agent_identity = %(theme)s
        AND memory_entries.id = victim.id
+       AND NOT victim.shared
        AND NOT EXISTS (SELECT FROM twin)
 )
 INSERT INTO memory_entries AS known {columns}
 SELECT %(theme)s, %(target)s, %(content)s, {hash}, %(embedding)b::halfvec,
        %(model_id)s, %(subject)s, %(source)s, %(at)s, %(at)s, %(metadata)s, {words},
        %(files)s::text[]
- WHERE NOT EXISTS (SELECT FROM victim)
+ WHERE NOT EXISTS (SELECT FROM victim WHERE NOT shared)
     OR EXISTS (SELECT FROM twin)
 {known};
 
 -- :name remove_entry
--- Delete the one entry that matches, if any does.
+-- Delete the one entry that matches, if any does; for one file alone, if another holds it.
 WITH victim AS ({victim}),
-noted AS (
+stays AS (
+    {left}
+), noted AS (
     {history}
     SELECT %(theme)s, id, NULL, %(target)s, 'removed', content, %(subject)s, %(source)s,
            updated_at, %(at)s, %(metadata)s
       FROM victim
+     WHERE NOT shared
 )
 DELETE FROM memory_entries
  USING victim
  WHERE agent_identity = %(theme)s
-   AND memory_entries.id = victim.id;
+   AND memory_entries.id = victim.id
+   AND NOT victim.shared;
