@@ -3,6 +3,9 @@
 A service that hangs costs one caller its whole budget. The next callers are
 refused immediately until `retry_s` has passed; then one of them may try, and its
 outcome decides for all.
+
+One slow question is no outage: a database that answers, but this one too late, costs
+the others nothing until it did so `BUSY_IN_A_ROW` times.
 """
 
 from __future__ import annotations
@@ -13,10 +16,11 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Final
 
-from hermes_pgmemory.errors import Rejected, Unavailable
+from hermes_pgmemory.errors import DatabaseBusy, Rejected, Unavailable
 
 RETRY_S: Final = 15.0
 """Seconds between trials of a service that failed."""
+BUSY_IN_A_ROW: Final = 3
 
 
 class CircuitBreaker:
@@ -34,6 +38,7 @@ class CircuitBreaker:
         self._mutex = threading.Lock()
         self._failure: Unavailable | None = None
         self._next_trial = 0.0
+        self._busy = 0
 
     @property
     def failure(self) -> Unavailable | None:
@@ -50,6 +55,11 @@ class CircuitBreaker:
         self._enter()
         try:
             yield
+        except DatabaseBusy as exc:
+            self._busy += 1
+            if self._busy >= BUSY_IN_A_ROW:
+                self.trip(exc)
+            raise
         except Unavailable as exc:
             self.trip(exc)
             raise
@@ -69,6 +79,7 @@ class CircuitBreaker:
         """Close the breaker: the service answered."""
         with self._mutex:
             self._failure = None
+            self._busy = 0
 
     def _enter(self) -> None:
         with self._mutex:

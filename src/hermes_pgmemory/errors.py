@@ -5,6 +5,7 @@ PgMemoryError
 ├── SchemaError            the operator must run `hermes-pgvector migrate`
 ├── Unavailable            retry later; nothing is wrong with the data
 │   ├── DatabaseUnavailable
+│   │   └── DatabaseBusy
 │   ├── EmbedderUnavailable
 │   └── JournalUnavailable
 └── Rejected               retrying the same input cannot help
@@ -47,6 +48,10 @@ class Unavailable(PgMemoryError):
 
 class DatabaseUnavailable(Unavailable):
     """PostgreSQL cannot be reached or did not finish in time."""
+
+
+class DatabaseBusy(DatabaseUnavailable):
+    """PostgreSQL is there; it did not get round to this one call in time."""
 
 
 class EmbedderUnavailable(Unavailable):

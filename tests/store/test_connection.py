@@ -15,7 +15,7 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from hermes_pgmemory.errors import DatabaseUnavailable, UnstorableWrite
+from hermes_pgmemory.errors import DatabaseBusy, DatabaseUnavailable, UnstorableWrite
 from hermes_pgmemory.models import Scope
 
 OURS = """
@@ -158,7 +158,7 @@ class TestTimeLimits:
         with (
             locked(dsn, "memory_entries"),
             within(3),
-            pytest.raises(DatabaseUnavailable, match=r"within 0\.3 s"),
+            pytest.raises(DatabaseBusy, match=r"within 0\.3 s"),
         ):
             memory.entries("x", timeout_s=0.3)
         assert memory.entries("x") == []
@@ -168,7 +168,7 @@ class TestTimeLimits:
         with (
             store._database.transaction(5),
             within(3),
-            pytest.raises(DatabaseUnavailable, match=r"within 0\.3 s"),
+            pytest.raises(DatabaseBusy, match=r"within 0\.3 s"),
         ):
             store.counts(timeout_s=0.3)
         assert store.counts(timeout_s=5) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hermes_pgmemory.breaker import CircuitBreaker
-from hermes_pgmemory.errors import DatabaseUnavailable, Rejected
+from hermes_pgmemory.errors import DatabaseBusy, DatabaseUnavailable, Rejected
 
 
 class Clock:
@@ -62,6 +62,26 @@ def test_a_failed_trial_starts_the_wait_anew(breaker, clock):
     clock.now += 9
     with pytest.raises(DatabaseUnavailable), breaker.guard():
         pass
+
+
+def ask_too_much(breaker):
+    with pytest.raises(DatabaseBusy, match="slow"), breaker.guard():
+        raise DatabaseBusy("slow")
+
+
+def test_one_slow_question_costs_the_others_nothing(breaker):
+    for _ in range(5):
+        ask_too_much(breaker)
+        with breaker.guard():
+            pass
+    assert breaker.failure is None
+
+
+def test_several_slow_ones_in_a_row_open_it(breaker):
+    for _ in range(3):
+        ask_too_much(breaker)
+    with pytest.raises(DatabaseBusy), breaker.guard():
+        pytest.fail("it was reached")
 
 
 def test_an_answer_of_no_does_not_open_it(breaker):

@@ -168,8 +168,9 @@ class Database:
         """Run the body in one transaction that ends within *timeout_s* seconds.
 
         Raises:
-            DatabaseUnavailable: It could not be reached, or not in time; if that
-                happened while committing, nobody knows whether it did.
+            DatabaseUnavailable: It could not be reached, or not in time (often as
+                `DatabaseBusy`); if that happened while committing, nobody knows whether
+                it did.
             SchemaError: Something the statements need is missing.
             Rejected: PostgreSQL refuses a value; nothing was written.
         """
@@ -200,7 +201,7 @@ class Database:
         if self._pool.closed:
             _quieten()
             self._pool.open()
-        seen = self._outage.failures
+        seen, started = self._outage.failures, monotonic()
         while True:
             left = deadline - monotonic()
             failed = self._outage.failures > seen
@@ -212,8 +213,10 @@ class Database:
                 over = failed or left <= _POLL_S
                 if self._outage.failures > seen and (over or self._outage.is_total):
                     raise DatabaseUnavailable(self._outage.cause) from None
-                if over:
+                if over and self._outage.is_total and monotonic() - started > CHECK_S:
                     raise
+                if over:
+                    raise failures.PoolFull from None
 
 
 def _forbid_changes(conn: BoundedConnection) -> None:

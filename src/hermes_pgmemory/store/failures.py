@@ -17,6 +17,7 @@ from psycopg import errors as pg
 from psycopg_pool import PoolClosed, PoolTimeout
 
 from hermes_pgmemory.errors import (
+    DatabaseBusy,
     DatabaseUnavailable,
     DimensionMismatch,
     PgMemoryError,
@@ -61,6 +62,10 @@ _UNFIT: Final = (UnicodeError, OverflowError)
 """What client-side conversion raises: a lone surrogate, a float beyond halfvec."""
 
 
+class PoolFull(PoolTimeout):
+    """No connection was free in time, and nothing says that there is no server."""
+
+
 @contextmanager
 def translated(
     redact: Callable[[str], str], *, timeout_s: float | None = None
@@ -75,7 +80,10 @@ def translated(
         yield
     except (PoolTimeout, *_LATE) as exc:
         limit = "in time" if timeout_s is None else f"within {timeout_s:g} s"
-        raise DatabaseUnavailable(f"the database did not answer {limit}") from exc
+        line = f"the database did not answer {limit}"
+        if isinstance(exc, (PoolFull, *_LATE)):
+            raise DatabaseBusy(line) from exc
+        raise DatabaseUnavailable(line) from exc
     except PoolClosed as exc:
         raise DatabaseUnavailable("the store is closed") from exc
     except psycopg.Error as exc:

@@ -20,6 +20,7 @@ from hermes_pgmemory.breaker import CircuitBreaker
 from hermes_pgmemory.errors import (
     BadRequest,
     ConfigError,
+    DatabaseBusy,
     DatabaseUnavailable,
     PgMemoryError,
 )
@@ -159,7 +160,9 @@ class ReplicatedStore(Store):
             STANDBY_SEARCHES.labels(outcome="behind").inc()
         except PgMemoryError as exc:
             STANDBY_SEARCHES.labels(outcome="failed").inc()
-            self._note(exc)
+            # One slow question says nothing about the next one.
+            if not isinstance(exc, DatabaseBusy) or self._breaker.failure is not None:
+                self._note(exc)
         else:
             STANDBY_SEARCHES.labels(outcome="answered").inc()
             self._note(None)
