@@ -20,6 +20,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
+from hermes_pgmemory.text import split_entries
+
 _FILE: Final = "private-notes"
 _DIGEST: Final = re.compile(rb"[0-9a-f]{64}")
 
@@ -34,19 +36,25 @@ class PrivateNotes:
         self._own: set[str] = set()
 
     def add(self, entry: str) -> None:
-        """Remember *entry* as private, as the host wrote it."""
-        digest = _digest(entry)
+        """Remember *entry* as private, as the host wrote it and as its file shows it.
+
+        An entry that holds the file's own delimiter is read as several.
+        """
+        parts, _ = split_entries(entry.encode("utf-8", "surrogatepass"))
+        digests = dict.fromkeys(map(_digest, (entry, *parts)))
         with self._mutex:
             # `forget` may have erased it since; few notes are written twice.
-            if digest in self._own and digest in self._known():
+            known = self._known() if self._own.issuperset(digests) else set[str]()
+            news = [digest for digest in digests if digest not in known]
+            if not news:
                 return
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
             fd = os.open(self._path, flags, 0o600)
             try:
-                os.write(fd, f"{digest}\n".encode())
+                os.write(fd, "".join(f"{digest}\n" for digest in news).encode())
             finally:
                 os.close(fd)
-            self._own.add(digest)
+            self._own.update(news)
 
     def erase(self, digests: Collection[str]) -> int:
         """Overwrite the hashes of entries that are gone; return how many there were.
