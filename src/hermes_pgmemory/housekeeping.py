@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import random
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -143,11 +144,21 @@ class FileMirror:
             log.warning("%s", line)
 
 
+class _Round:
+    """One walk over a table: from some row to the last, then from the first to it."""
+
+    def __init__(self, start: int) -> None:
+        self.start = self.passed = start
+        self.wrapped = False
+
+
 class Healer:
     """Embeds, batch by batch, rows that were stored while the embedder was down.
 
     One round over the database when a process starts, for what others left, and one
-    whenever this process stored rows without vectors.
+    whenever this process stored rows without vectors. All processes of a fleet notice
+    at once that an embedder is back, so each begins somewhere else: what it meets that
+    others have done, it passes.
     """
 
     def __init__(self, store: Store, batcher: Batcher) -> None:
@@ -155,12 +166,12 @@ class Healer:
         self._store = store
         self._batcher = batcher
         self._healed_to = -1
-        self._passed = dict.fromkeys(Table, 0)
+        self._rounds: dict[Table, _Round] = {}
 
     def begin_anew(self) -> None:
         """Offer every row again: the model is another one now."""
         self._healed_to = -1
-        self._passed = dict.fromkeys(Table, 0)
+        self._rounds.clear()
 
     def run(self) -> float | None:
         """Heal one batch; return the seconds after which to go on, if any are left."""
@@ -168,14 +179,31 @@ class Healer:
         if bare == self._healed_to:
             return None
         for table in Table:
-            rows = self._store.unembedded(
-                table, limit=HEAL_BATCH, after=self._passed[table], timeout_s=TIMEOUT_S
-            )
-            if rows:
+            if rows := self._next(table):
                 return self._heal(table, rows)
-        self._passed = dict.fromkeys(Table, 0)
+        self._rounds.clear()
         self._healed_to = bare
         return None
+
+    def _next(self, table: Table) -> Sequence[Unembedded]:
+        """Return the next rows of this round, none at its end."""
+        if table not in self._rounds:
+            span = self._store.bare(table, timeout_s=TIMEOUT_S)
+            if span is None:
+                return ()
+            start = random.randrange(span[0] - 1, span[1])  # noqa: S311 - no secret
+            self._rounds[table] = _Round(start)
+        round_ = self._rounds[table]
+        rows = self._after(table, round_.passed)
+        if not rows and not round_.wrapped:
+            round_.wrapped, round_.passed = True, 0
+            rows = self._after(table, 0)
+        return [row for row in rows if not round_.wrapped or row.id <= round_.start]
+
+    def _after(self, table: Table, place: int) -> Sequence[Unembedded]:
+        return self._store.unembedded(
+            table, limit=HEAL_BATCH, after=place, timeout_s=TIMEOUT_S
+        )
 
     def _heal(self, table: Table, rows: Sequence[Unembedded]) -> float:
         vectors = self._batcher.embed([row.text for row in rows])
@@ -186,9 +214,9 @@ class Healer:
             for row, vector in zip(rows, vectors, strict=True)
             if not isinstance(vector, PgMemoryError)
         ]
-        # A text the model refuses is not offered again in this round.
-        self._passed[table] = rows[-1].id
         self._keep(table, healed)
+        # A text the model refuses is not offered again in this round.
+        self._rounds[table].passed = rows[-1].id
         return 0.0
 
     def _keep(self, table: Table, healed: Sequence[tuple[Unembedded, Vector]]) -> None:

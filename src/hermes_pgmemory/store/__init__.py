@@ -345,6 +345,11 @@ class Store:
         with self._database.transaction(timeout_s) as conn:
             return files.reconcile(conn, ids, judge=judge, unchanged=unchanged, at=at)
 
+    def bare(self, table: Table, *, timeout_s: float) -> tuple[int, int] | None:
+        """Return the first and last id of the rows that wait for a vector."""
+        with self._database.transaction(timeout_s) as conn:
+            return upkeep.bare(conn, table)
+
     def unembedded(
         self,
         table: Table,

@@ -50,6 +50,10 @@ _UNEMBEDDED: Final[dict[Table, LiteralString]] = {
     Table.ENTRIES: QUERIES["unembedded_entries"],
     Table.TURNS: QUERIES["unembedded_turns"],
 }
+_BARE: Final[dict[Table, LiteralString]] = {
+    Table.ENTRIES: QUERIES["bare_entries"],
+    Table.TURNS: QUERIES["bare_turns"],
+}
 _SET_VECTORS: Final[dict[Table, LiteralString]] = {
     Table.ENTRIES: QUERIES["set_entry_vectors"],
     Table.TURNS: QUERIES["set_turn_vectors"],
@@ -87,6 +91,12 @@ def counts(conn: psycopg.Connection[Any]) -> list[ThemeCount]:
 def _kind(name: str | None) -> AgentKind | None:
     """Read a kind; one that another release wrote is as good as unknown."""
     return AgentKind(name) if name in AgentKind.__members__.values() else None
+
+
+def bare(conn: psycopg.Connection[Any], table: Table) -> tuple[int, int] | None:
+    """Return the first and last id of the rows without vectors; None without any."""
+    first, last = conn.execute(_BARE[table]).fetchall()[0]
+    return None if first is None else (first, last)
 
 
 def unembedded(

@@ -60,6 +60,19 @@ WITH {held}, agents AS (
   ORDER BY earlier.ts DESC, earlier.id DESC
   LIMIT 1)
 
+-- :name bare_entries
+-- Between which ids entries wait for a vector: NULL where none does.
+SELECT min(id), max(id)
+  FROM memory_entries
+ WHERE embedding IS NULL
+   AND retired_at IS NULL;
+
+-- :name bare_turns
+SELECT min(id), max(id)
+  FROM conversations
+ WHERE embedding IS NULL
+   AND embed;
+
 -- :name unembedded_entries
 -- Entries that wait for a vector, oldest first.
 SELECT id, agent_identity, content, ''
