@@ -102,6 +102,7 @@ class Engine:
         self._files = FileMirror(paths, self._store, self.private_notes)
         self._healer = Healer(self._store, self._batcher)
         self._adopted_at = 0.0
+        self._adopted = False
         self._told_what_lacks = False
         self.prompts = Prompts(paths)
         self._seen: dict[Theme, float] = {}
@@ -224,16 +225,24 @@ class Engine:
         self._adopt()
 
     def _adopt(self) -> None:
-        """Store what dead processes of this home left, oldest first."""
+        """Store what dead processes of this home left, oldest first.
+
+        What they left before this process began comes before its own writes, so it
+        waits for whoever is storing that. Later it lets them.
+        """
         self._adopted_at = time.monotonic()
         left = orphans(
-            self.paths.journal, quota_bytes=self._quota, give_up=self._closing
+            self.paths.journal,
+            quota_bytes=self._quota,
+            wait=not self._adopted,
+            give_up=self._closing,
         )
         with closing(left):
             for journal in left:
                 log.info("taking over %d writes of a dead process", journal.depth)
                 while not self._closing.is_set() and self._batcher.drain_once(journal):
                     pass
+        self._adopted = True
 
     def _look_at_database(self) -> None:
         if self.server is not None:

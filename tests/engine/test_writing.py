@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import multiprocessing
 import os
@@ -12,7 +13,7 @@ import sys
 import threading
 from datetime import UTC, datetime
 
-from hermes_pgmemory import engines
+from hermes_pgmemory import engine, engines
 from hermes_pgmemory.provider import PgvectorProvider
 
 QUESTION = "Which colours did we settle on for the spring campaign?"
@@ -228,8 +229,8 @@ class TestOutages:
         add(agent, "first")
         agent.on_memory_write("replace", "memory", "second", {"old_text": "first"})
         add(agent, "third")
-        engine = agent._engine
-        eventually(lambda: engine.writer.outage)
+        writer = agent._engine.writer
+        eventually(lambda: writer.outage)
         ended = datetime.now(UTC)
         outage.end()
         eventually(lambda: home.entries("marketing") == ["before", "second", "third"])
@@ -237,9 +238,24 @@ class TestOutages:
             "SELECT created_at FROM memory_entries WHERE content <> 'before'"
         )
         assert all(began <= created <= ended for (created,) in rows)
-        eventually(lambda: engine.writer.outage is None)
+        eventually(lambda: writer.outage is None)
         told = [r for r in caplog.records if "kept in the journal" in r.message]
         assert len(told) == 1
+
+    def test_what_another_process_adopts_holds_up_nobody(
+        self, home, eventually, monkeypatch
+    ):
+        monkeypatch.setattr(engine, "ADOPT_EVERY_S", 0.01)
+        agent = home.agent(gateway_session_key="marketing")
+        add(agent, "before")
+        eventually(lambda: home.entries("marketing"))
+        with (home.path / "pgvector" / "journal" / "adoption.lock").open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            for number in range(3):
+                add(agent, f"note {number}")
+                eventually(lambda: agent._engine.journal_depth == 0, within_s=5)
+        assert len(home.entries("marketing")) == 4
+        assert agent._engine.writer.outage is None
 
     def test_recall_says_so_and_recovers(self, home, outage, eventually):
         agent = home.agent(gateway_session_key="marketing")

@@ -274,6 +274,7 @@ class TestOwnership:
         give_up.set()
         with pytest.raises(JournalUnavailable, match="another process"):
             next(orphans(folder, quota_bytes=QUOTA, give_up=give_up))
+        assert list(orphans(folder, quota_bytes=QUOTA, wait=False)) == []
         older.acknowledge(older.pending(10))
         assert texts(next(at_it)) == ["newer"]
         at_it.close()

@@ -305,20 +305,24 @@ class Journal:
 
 
 def orphans(
-    folder: Path, *, quota_bytes: int, give_up: threading.Event | None = None
+    folder: Path,
+    *,
+    quota_bytes: int,
+    wait: bool = True,
+    give_up: threading.Event | None = None,
 ) -> Generator[Journal]:
     """Yield the slots of dead processes that hold writes; the caller drains them.
 
     They come in the order in which those processes started, and to one caller at a
-    time, others wait: the order of a theme's writes must survive. Each is claimed
-    when yielded and given back afterwards; an emptied one without dead letters is
-    removed. A damaged one is warned about and left alone.
+    time, others wait: the order of a theme's writes must survive. Without *wait* they
+    get none. Each is claimed when yielded and given back afterwards; an emptied one
+    without dead letters is removed. A damaged one is warned about and left alone.
 
     Raises:
         JournalUnavailable: *give_up* was set while another process was at it.
     """
-    with adoption(folder, give_up or threading.Event()):
-        for slot in slots_of(folder):
+    with adoption(folder, give_up or threading.Event(), wait=wait) as mine:
+        for slot in slots_of(folder) if mine else ():
             if (lock := try_lock(slot)) is None:
                 continue
             try:

@@ -39,11 +39,13 @@ def next_slot(folder: Path) -> Path:
 
 
 @contextmanager
-def adoption(folder: Path, give_up: threading.Event) -> Generator[None]:
-    """Be the only process that takes over slots of *folder*; wait for that.
+def adoption(folder: Path, give_up: threading.Event, *, wait: bool) -> Generator[bool]:
+    """Be the only process that takes over slots of *folder*, if told so.
+
+    Without *wait*, false where another one is at it.
 
     Raises:
-        JournalUnavailable: *give_up* was set meanwhile, or it takes long.
+        JournalUnavailable: *give_up* was set while waiting, or it takes long.
     """
     with Explained("open", folder):
         # Somebody may have deleted it under a running process.
@@ -51,12 +53,12 @@ def adoption(folder: Path, give_up: threading.Event) -> Generator[None]:
         fd = os.open(folder / _ADOPTION, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         patience_until = time.monotonic() + _PATIENCE_S
-        while not _flock(fd):
+        while not (mine := _flock(fd)) and wait:
             if give_up.wait(_LOOK_S) or time.monotonic() > patience_until:
                 raise JournalUnavailable(
                     "another process still stores what earlier ones left"
                 )
-        yield
+        yield mine
     finally:
         unlock(fd)
 
