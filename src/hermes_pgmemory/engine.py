@@ -42,7 +42,7 @@ from hermes_pgmemory.store.standby import ReplicatedStore
 from hermes_pgmemory.store.unusable import UnusableStore
 from hermes_pgmemory.subjects import Veil, known_key, remember_key, unsealed, veil_of
 from hermes_pgmemory.turn_ledger import TurnLedger
-from hermes_pgmemory.writer import Writer
+from hermes_pgmemory.writer import Chore, Writer
 
 ADOPT_EVERY_S: Final = 60.0
 SHUTDOWN_S: Final = 2.0
@@ -101,6 +101,7 @@ class Engine:
         self.private_notes = PrivateNotes(paths.state)
         self._files = FileMirror(paths, self._store, self.private_notes)
         self._healer = Healer(self._store, self._batcher)
+        self._chores = self._make_chores()
         self._adopted_at = 0.0
         self._adopted = False
         self._told_what_lacks = False
@@ -283,14 +284,30 @@ class Engine:
         """Follow changed files and heal rows; return when to come back, in seconds."""
         if self._closing.is_set():
             return None
+        waits = [chore.run() for chore in self._chores]
+        return min((wait for wait in waits if wait is not None), default=ADOPT_EVERY_S)
+
+    def _make_chores(self) -> list[Chore]:
+        chores = [
+            Chore("taking over what dead processes left", self._adopt_now_and_then),
+            Chore("looking whether the model fits again", self._watch_model),
+            Chore("following MEMORY.md and USER.md", self._follow),
+        ]
+        if self.settings.embed_on_write:
+            chores.append(Chore("embedding what has no vector", self._healer.run))
+        return chores
+
+    def _adopt_now_and_then(self) -> None:
         if time.monotonic() - self._adopted_at >= ADOPT_EVERY_S:
             self._adopt()
+
+    def _watch_model(self) -> float | None:
         if self._model_watch.is_due():
             self._look_at_database()
-        waits = [self._files.run(self.submit), self._model_watch.again_s]
-        if self.settings.embed_on_write:
-            waits.append(self._healer.run())
-        return min((wait for wait in waits if wait is not None), default=ADOPT_EVERY_S)
+        return self._model_watch.again_s
+
+    def _follow(self) -> float | None:
+        return self._files.run(self.submit)
 
     def _trouble(self) -> dict[str, str]:
         """Say, by service, why the last try of it failed."""

@@ -98,9 +98,14 @@ class Notices:
             if self._speaking or not self._behind():
                 return
             self._speaking = True
-        threading.Thread(
-            target=self._speak, name="pgmemory-notices", daemon=True
-        ).start()
+        try:
+            threading.Thread(
+                target=self._speak, name="pgmemory-notices", daemon=True
+            ).start()
+        except RuntimeError as exc:  # no more threads; the next news tries again
+            with self._mutex:
+                self._speaking = False
+            log.warning("agents are not told of an outage now: %s", exc)
 
     def _behind(self) -> list[Listener]:
         away = self._outage is not None

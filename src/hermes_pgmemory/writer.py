@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from hermes_pgmemory.batcher import Batcher
 from hermes_pgmemory.errors import (
@@ -25,6 +25,8 @@ MAX_LINGER_S: Final = 0.25
 """Seconds after which it is taken even though writes keep coming."""
 MAX_PAUSE_S: Final = 30.0
 
+T = TypeVar("T")
+
 log = logging.getLogger("hermes_pgmemory")
 
 
@@ -34,6 +36,54 @@ class Outage:
 
     since: float
     reason: str
+
+
+class Chore:
+    """Work of an idle writer, that may fail and hold up nothing but itself."""
+
+    def __init__(self, name: str, work: Callable[[], float | None]) -> None:
+        """Do *work*, which may return when to come back, in seconds; *name* it."""
+        self._name = name
+        self._work = work
+        self._trouble: str | None = None
+        self._pause_s = 0.0
+        self._not_before = 0.0
+
+    def run(self) -> float | None:
+        """Do it, unless it failed a moment ago; return when to come back, if at all."""
+        now = time.monotonic()
+        if now < self._not_before:
+            return self._not_before - now
+        try:
+            again_s = self._work()
+        except Exception as exc:  # noqa: BLE001 - told, and tried again
+            self._tell(exc)
+            self._pause_s = _longer(self._pause_s)
+            self._not_before = time.monotonic() + self._pause_s
+            return self._pause_s
+        self._trouble, self._pause_s = None, 0.0
+        return again_s
+
+    def _tell(self, exc: Exception) -> None:
+        """Warn, once for each reason."""
+        ours = isinstance(exc, PgMemoryError | OSError)
+        why = str(exc) if ours else type(exc).__name__
+        if why != self._trouble:
+            self._trouble = why
+            log.warning("%s waits: %s", self._name, why, exc_info=None if ours else exc)
+
+
+def _tell(listener: Callable[[T], None], news: T) -> None:
+    """Tell *news* to somebody whose failure must not end the thread."""
+    try:
+        listener(news)
+    except Exception as exc:  # whatever a listener of another room meets
+        log.warning("an outage's news went astray: %s", exc, exc_info=exc)
+
+
+def _longer(pause_s: float) -> float:
+    longer = min(max(pause_s * 2, 0.5), MAX_PAUSE_S)
+    return longer * random.uniform(0.75, 1.25)  # noqa: S311 - jitter
 
 
 class Writer:
@@ -59,7 +109,8 @@ class Writer:
         self._then: Callable[[], None] | None = None
         self.when_idle: Callable[[], float | None] = lambda: None
         """Called on the writer's thread whenever the journal has run empty; may
-        return the seconds after which it wants to be called again."""
+        return the seconds after which it wants to be called again. It raises nothing:
+        what it fails at is a `Chore`'s trouble, and no outage of writing."""
         self.outage: Outage | None = None
         self._kept = 0
         self.when_outage: Callable[[Outage], None] = lambda _: None
@@ -114,12 +165,14 @@ class Writer:
         then()
 
     def _main(self) -> None:
-        self._run()
-        with self._ending:
-            self._ended = True
-            then = self._then
-        if then is not None:
-            then()
+        try:
+            self._run()
+        finally:
+            with self._ending:
+                self._ended = True
+                then = self._then
+            if then is not None:
+                then()
 
     def _run(self) -> None:
         pause_s = 0.0
@@ -179,11 +232,10 @@ class Writer:
             log.warning("writes are still kept in the journal, now because: %s", why)
             self.outage = Outage(before.since, why)
         if self.outage is not None and self.outage != before:
-            self.when_outage(self.outage)
+            _tell(self.when_outage, self.outage)
         # What `before` checked may not hold after an outage.
         self._ready = False
-        longer = min(max(pause_s * 2, 0.5), MAX_PAUSE_S)
-        return longer * random.uniform(0.75, 1.25)  # noqa: S311 - jitter
+        return _longer(pause_s)
 
     def _note_recovery(self) -> None:
         if self.outage is not None:
@@ -195,4 +247,4 @@ class Writer:
             log.warning("%s", line)
             self.outage = None
             self._kept = 0
-            self.when_over(line)
+            _tell(self.when_over, line)
