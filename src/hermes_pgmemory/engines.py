@@ -34,6 +34,7 @@ _SHAPING: Final = (
     "embed_write_backoff",
     "write_queue_maxsize",
     "journal_quota_mb",
+    "decay_half_life_days",
 )
 """Settings an engine is built from; agents that differ in them do not share one."""
 
