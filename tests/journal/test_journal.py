@@ -34,7 +34,8 @@ while True:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return tmp_path / "journal"
+    # What a home may be called, too; SQLite's URIs mean other things by it.
+    return tmp_path / "home #1?%41" / "journal"
 
 
 @pytest.fixture
@@ -344,7 +345,7 @@ def test_appends_never_wait_for_a_long_reader(journal, folder):
     """A status command that reads slowly must not stop an agent."""
     journal.append(["a"])
     (slot,) = folder.glob("*.sqlite3")
-    reader = sqlite3.connect(f"file:{slot}?mode=ro", uri=True)
+    reader = sqlite3.connect(f"{slot.as_uri()}?mode=ro", uri=True)
     reader.execute("BEGIN")
     assert reader.execute("SELECT count(*) FROM writes").fetchone() == (1,)
     journal.append(["b"])
@@ -383,7 +384,7 @@ class TestWaiting:
             assert not waiting(folder, ("a", "b"))
 
     def test_is_not_held_up_by_a_slot_that_holds_nothing_readable(self, folder):
-        folder.mkdir()
+        folder.mkdir(parents=True)
         (folder / "0000000001-x.sqlite3").write_bytes(b"damaged" * 1000)
         (folder / "0000000002-x.sqlite3").touch()
         assert not waiting(folder, ("a",))

@@ -12,8 +12,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final, Literal, get_args
 
-from hermes_pgmemory.journal.letters import changing, open_file
-from hermes_pgmemory.journal.slots import Explained, slots_of, try_lock, unlock
+from hermes_pgmemory.journal.letters import BUSY_S, changing
+from hermes_pgmemory.journal.slots import Explained, peek, slots_of, try_lock, unlock
 
 Kind = Literal["writes", "dead_letters"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
@@ -78,7 +78,7 @@ class Slot:
             if self.path.stat().st_size > LARGEST and self._is_in_use():
                 return False
             try:
-                with closing(open_file(self.path, "rw")) as connection:
+                with closing(peek(self.path, mode="rw", wait_s=BUSY_S)) as connection:
                     connection.isolation_level = None
                     return _write_anew(connection)
             except sqlite3.OperationalError:
@@ -105,7 +105,7 @@ class Slot:
     def _page(self, kind: Kind, after: int) -> list[tuple[int, str]]:
         with Explained("read", self.path.parent):
             try:
-                with closing(open_file(self.path, "ro")) as connection:
+                with closing(peek(self.path, wait_s=BUSY_S)) as connection:
                     return connection.execute(_READ[kind], (after, PAGE)).fetchall()
             except sqlite3.OperationalError:
                 # A slot may be retired, or not have its tables yet.

@@ -18,7 +18,7 @@ from uuid import UUID, uuid5
 
 from hermes_pgmemory.errors import JournalUnavailable
 from hermes_pgmemory.journal.queue import Record
-from hermes_pgmemory.journal.slots import Explained, slots_of
+from hermes_pgmemory.journal.slots import Explained, peek, slots_of
 
 BUSY_S: Final = 10.0
 """Seconds to wait for a living owner's write to end."""
@@ -120,7 +120,7 @@ def _read(slot: Path, query: str, *parameters: int) -> list[tuple[Any, ...]]:
     """Return rows of *slot*; none where its last letter is gone, and it as well."""
     with Explained("read", slot.parent):
         try:
-            with closing(open_file(slot, "ro")) as connection:
+            with closing(peek(slot, wait_s=BUSY_S)) as connection:
                 return connection.execute(query, parameters).fetchall()
         except sqlite3.OperationalError:
             if slot.exists():
@@ -131,15 +131,10 @@ def _read(slot: Path, query: str, *parameters: int) -> list[tuple[Any, ...]]:
 @contextmanager
 def changing(slot: Path) -> Generator[sqlite3.Connection]:
     """Change a slot that may be a living process's, in one brief transaction."""
-    with Explained("write", slot.parent), closing(open_file(slot, "rw")) as connection:
+    opened = closing(peek(slot, mode="rw", wait_s=BUSY_S))
+    with Explained("write", slot.parent), opened as connection:
         # Its owner's hooks wait for us; they must not wait for the disk.
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA wal_autocheckpoint = 0")
         with connection:
             yield connection
-
-
-def open_file(slot: Path, mode: str) -> sqlite3.Connection:
-    """Open *slot*, which must exist, without becoming its owner; "ro" or "rw"."""
-    name = f"{slot.absolute().as_uri()}?mode={mode}"
-    return sqlite3.connect(name, uri=True, timeout=BUSY_S)

@@ -21,6 +21,7 @@ from hermes_pgmemory.journal.slots import (
     lock_path,
     next_slot,
     open_slot,
+    peek,
     slots_of,
     try_lock,
     unlock,
@@ -344,7 +345,7 @@ def orphans(
 def _is_empty(slot: Path) -> bool:
     """Look without locking: a slot that holds writes must stay free to be adopted."""
     try:
-        with closing(sqlite3.connect(f"file:{slot}?mode=ro", uri=True)) as connection:
+        with closing(peek(slot)) as connection:
             return connection.execute(_SIZE).fetchone()[0] == 0
     except sqlite3.Error:
         return False

@@ -15,7 +15,7 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 from uuid import uuid4
 
 from hermes_pgmemory.errors import JournalUnavailable
@@ -111,6 +111,18 @@ def open_slot(slot: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def peek(
+    slot: Path, *, mode: Literal["ro", "rw"] = "ro", wait_s: float = 5.0
+) -> sqlite3.Connection:
+    """Open a slot that may be another process's, and never make one.
+
+    Waits for the owner's own write for *wait_s* seconds at most.
+    """
+    # As a URI's path: characters like # and ? would end it.
+    name = f"{slot.absolute().as_uri()}?mode={mode}"
+    return sqlite3.connect(name, uri=True, timeout=wait_s)
 
 
 class Explained:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from hermes_pgmemory.journal.slots import slots_of
+from hermes_pgmemory.journal.slots import peek, slots_of
 
 _WAITS: Final = "SELECT EXISTS (SELECT 1 FROM writes WHERE substr(record, 1, ?) = ?)"
 _LOOK: Final = """
@@ -66,7 +66,7 @@ def waiting(folder: Path, beginnings: Sequence[str]) -> bool:
 
 def _waits(slot: Path, beginnings: Sequence[str]) -> bool:
     try:
-        with closing(sqlite3.connect(f"file:{slot}?mode=ro", uri=True)) as connection:
+        with closing(peek(slot)) as connection:
             return any(
                 connection.execute(_WAITS, (len(text), text)).fetchone()[0]
                 for text in beginnings
@@ -79,7 +79,7 @@ def _waits(slot: Path, beginnings: Sequence[str]) -> bool:
 def _look(slot: Path) -> tuple[int, float | None, int, _Outage] | None:
     """Read one slot; None if it goes away or is not readable at this moment."""
     try:
-        with closing(sqlite3.connect(f"file:{slot}?mode=ro", uri=True)) as connection:
+        with closing(peek(slot)) as connection:
             pending, first, dead = connection.execute(_LOOK).fetchone()
             return pending, first, dead, _outage(connection)
     except sqlite3.Error:
