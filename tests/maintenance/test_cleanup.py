@@ -50,6 +50,29 @@ class TestTurns:
 
 
 class TestEntries:
+    def test_what_stays_knows_the_files_of_what_goes(self, memory, run):
+        memory.apply(
+            memory.entry("likes tea", source="f1"),
+            memory.entry("likes tea", source="f2"),
+            memory.entry("likes tea ", source="f2"),
+            memory.entry(" likes tea", source="f3"),
+            memory.entry(" likes tea", source="f4"),
+            vectors={2: [1, 0, 0]},
+        )
+        memory.query("UPDATE memory_entries SET missing_from = '{f2}' WHERE id = 1")
+        memory.query("UPDATE memory_entries SET missing_from = '{f4}' WHERE id > 2")
+        run("cleanup", "--execute")
+        [row] = memory.query(
+            "SELECT content, files, missing_from, embedding::text FROM memory_entries"
+        )
+        files = ["f1", "f2", "f3", "f4"]
+        assert (row[0], sorted(row[1]), *row[2:]) == (
+            "likes tea",
+            files,
+            ["f4"],
+            "[1,0,0]",
+        )
+
     def test_white_space_makes_no_other_entry(self, memory, run):
         memory.apply(
             memory.entry(" likes  tea\n", at=START),

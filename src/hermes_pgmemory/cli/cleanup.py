@@ -10,8 +10,8 @@ The unique keys leave room for few duplicates. These are found:
 
 Of equal turns one with a vector stays, else the oldest row. Of equal entries a live one
 stays before a retired one, then the one without outer white space, as the host's files
-have it; it takes over the older creation time. Without --execute nothing is deleted,
-only counted.
+have it; it takes over the older creation time, the files, and a vector where it has
+none. Without --execute nothing is deleted, only counted.
 
 Examples:
   hermes-pgvector cleanup --theme marketing

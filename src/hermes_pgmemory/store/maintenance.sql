@@ -224,15 +224,16 @@ SELECT id, kept
 
 -- :name tidy_entries
 -- Delete those of these entries that are blank, or whose stand-in still says the
--- same; it takes over the age.
+-- same; it takes over the age, the files, and a vector where it has none.
 WITH mine AS (
-    SELECT id, target, subject, created_at, retired_at, {bare} AS bare,
-           {squeezed} AS said
+    SELECT id, target, subject, created_at, retired_at, source, files, missing_from,
+           embedding, model_id, {bare} AS bare, {squeezed} AS said
       FROM memory_entries
      WHERE agent_identity = %(theme)s
        AND id = ANY (%(ids)s::bigint[] || %(kept)s::bigint[])
 ), found AS (
-    SELECT mine.id, mine.bare, other.id AS kept, mine.created_at
+    SELECT mine.id, mine.bare, other.id AS kept, mine.created_at, mine.source,
+           mine.files, mine.missing_from, mine.embedding, mine.model_id
       FROM unnest(%(ids)s::bigint[], %(kept)s::bigint[]) AS given (id, kept)
       JOIN mine USING (id)
       LEFT JOIN mine AS other
@@ -243,16 +244,43 @@ WITH mine AS (
             AND other.said = mine.said
             AND (other.retired_at IS NULL OR mine.retired_at IS NOT NULL)
      WHERE mine.bare OR other.id IS NOT NULL
-), aged AS (
-    UPDATE memory_entries
-       SET created_at = older.created_at
-      FROM (SELECT kept, min(created_at) AS created_at
-              FROM found
-             WHERE NOT bare
-             GROUP BY kept) AS older
-     WHERE agent_identity = %(theme)s
-       AND memory_entries.id = older.kept
-       AND memory_entries.created_at > older.created_at
+), heirs AS (
+    SELECT kept,
+           min(created_at) AS created_at,
+           min(source) AS source,
+           (array_agg(embedding ORDER BY id)
+               FILTER (WHERE embedding IS NOT NULL))[1] AS embedding,
+           (array_agg(model_id ORDER BY id)
+               FILTER (WHERE embedding IS NOT NULL))[1] AS model_id
+      FROM found
+     WHERE NOT bare
+     GROUP BY kept
+), handed AS (
+    SELECT kept,
+           array_agg(DISTINCT file) AS files,
+           array_agg(DISTINCT file) FILTER (WHERE file <> ALL (missing_from)) AS held
+      FROM found
+     CROSS JOIN LATERAL unnest(files) AS file
+     WHERE NOT bare
+     GROUP BY kept
+), merged AS (
+    UPDATE memory_entries AS known
+       SET created_at = least(known.created_at, heirs.created_at),
+           source = coalesce(known.source, heirs.source),
+           files = ARRAY(SELECT unnest(known.files) UNION SELECT unnest(handed.files)),
+           missing_from = ARRAY(
+               SELECT unnest(known.missing_from || handed.files)
+               EXCEPT
+              (SELECT unnest(known.files) EXCEPT SELECT unnest(known.missing_from))
+               EXCEPT
+               SELECT unnest(handed.held)),
+           embedding = coalesce(known.embedding, heirs.embedding),
+           model_id = CASE WHEN known.embedding IS NULL THEN heirs.model_id
+                           ELSE known.model_id END
+      FROM heirs
+      LEFT JOIN handed USING (kept)
+     WHERE known.agent_identity = %(theme)s
+       AND known.id = heirs.kept
 ), gone AS (
     DELETE FROM memory_entries
      USING found
