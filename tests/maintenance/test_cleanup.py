@@ -105,6 +105,19 @@ class TestEntries:
         assert memory.contents() == ["x"]
 
 
+def test_positions_of_journals_that_are_long_gone_are_forgotten(memory, run):
+    memory.apply(memory.entry("a"), memory.entry("b", theme=Theme("home")))
+    positions = "SELECT agent_identity FROM memory_journal_positions ORDER BY 1"
+    assert run("cleanup", "--execute", "--json").data["affected"] == 0
+    memory.query(
+        "UPDATE memory_journal_positions SET updated_at = now() - '366d'::interval"
+    )
+    for words in ((), ("--theme", "home"), ("--theme", "home", "--execute")):
+        count = run("cleanup", *words, "--json").data["affected"]
+        assert count == (1 if words else 2)
+    assert memory.query(positions) == ["work"]
+
+
 def test_a_rehearsal_tells_the_exact_number_and_changes_nothing(memory, run):
     memory.apply(
         *(memory.turn(f"{n % 300}", ordinal=n + 1) for n in range(1500)),
@@ -120,6 +133,7 @@ def test_a_rehearsal_tells_the_exact_number_and_changes_nothing(memory, run):
     assert memory.log() == [
         ("cleanup", "memory_entries", None, 1, 1),
         ("cleanup", "conversations", None, 1200, 1200),
+        ("cleanup", "memory_journal_positions", None, 0, 0),
     ]
     assert len(memory.turns()) == 300
     assert run("cleanup", "--json").data["affected"] == 0

@@ -8,6 +8,9 @@ The unique keys leave room for few duplicates. These are found:
   nothing but white space: this package stores neither, an adopted database may hold
   them.
 
+It also forgets how far journals were applied that nobody has applied for a year, where
+the role may.
+
 Of equal turns one with a vector stays, else the oldest row. Of equal entries a live one
 stays before a retired one, then the one without outer white space, as the host's files
 have it; it takes over the older creation time, the files, and a vector where it has

@@ -8,6 +8,7 @@ running again goes on. A rehearsal runs the same statements and commits none.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
@@ -49,6 +50,10 @@ __all__ = [
     "themes_to_remap",
 ]
 
+POSITION_DAYS: Final = 365
+"""How long the position of a journal is kept. A host that was off for longer, with
+writes in its journal, applies the last batch before that once more."""
+
 TABLES: Final[Mapping[Table, str]] = {
     Table.ENTRIES: "memory_entries",
     Table.TURNS: "conversations",
@@ -66,7 +71,10 @@ _REMAPPED: Final[Mapping[Part, str]] = {
 def cleanup(
     store: Store, *, theme: str | None, execute: bool, advance: Advance
 ) -> Outcome:
-    """Delete blank rows, and rows that say nothing that another does not say."""
+    """Delete blank rows, and rows that say nothing that another does not say.
+
+    Where the role may, also the positions of journals that are long gone.
+    """
     run = Run(
         store,
         "cleanup",
@@ -80,7 +88,21 @@ def cleanup(
         for one in themes:
             rows = store.maintenance.untidy(table, theme=one, timeout_s=READ_TIMEOUT_S)
             run.do(name, partial(_tidy, store, table, one, rows, line))
+    if store.maintenance.may_tidy_positions(timeout_s=PART_TIMEOUT_S):
+        _tidy_positions(store, run, theme)
     return run.close()
+
+
+def _tidy_positions(store: Store, run: Run, theme: str | None) -> None:
+    line = run.open("memory_journal_positions")
+    before = cutoff(POSITION_DAYS, datetime.now(UTC))
+
+    def part(*, after: Place, limit: int) -> Done:  # noqa: ARG001 - all at once
+        return store.maintenance.tidy_positions(
+            theme, before=before, run=line, timeout_s=READ_TIMEOUT_S
+        )
+
+    run.do("memory_journal_positions", part)
 
 
 def _tidy(

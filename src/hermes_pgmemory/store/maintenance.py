@@ -236,6 +236,21 @@ class Maintenance:
 
         return self._change(work, run, timeout_s)
 
+    def may_tidy_positions(self, *, timeout_s: float) -> bool:
+        """Tell whether this role may do that; an agent's role need not."""
+        return self._fetch(QUERIES["may_tidy_positions"], {}, timeout_s)[0][0]
+
+    def tidy_positions(
+        self, theme: str | None, *, before: datetime, run: int | None, timeout_s: float
+    ) -> Done:
+        """Forget the positions of journals that were last applied before an instant."""
+        parameters = {"theme": theme, "before": before}
+        return self._change(
+            lambda conn: _done(conn, QUERIES["tidy_positions"], parameters),
+            run,
+            timeout_s,
+        )
+
     def remap(
         self,
         part: Part,

@@ -292,6 +292,22 @@ SELECT cardinality(%(ids)s::bigint[]), count(*), count(*) FILTER (WHERE NOT bare
        NULL::timestamptz, 0::bigint
   FROM gone;
 
+-- :name may_tidy_positions
+-- The role of the agents need not.
+SELECT has_table_privilege('memory_journal_positions', 'DELETE');
+
+-- :name tidy_positions
+-- Forget how far journals were applied that nobody has for a long time. All at once:
+-- the rows are small, and no living agent touches them.
+WITH gone AS (
+    DELETE FROM memory_journal_positions
+     WHERE updated_at < %(before)s
+       AND (%(theme)s::text IS NULL OR agent_identity = %(theme)s)
+    RETURNING 1
+)
+SELECT 0, count(*), 0, NULL::timestamptz, 0::bigint
+  FROM gone;
+
 -- :name remap_entries
 -- Move entries to another theme; one that it has already is merged into that row, and
 -- is missing from those files that held neither at last.
