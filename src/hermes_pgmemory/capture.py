@@ -45,6 +45,7 @@ _FAR_FUTURE: Final = 253_402_300_799.0
 """The last second of the year 9999; later ones are not dates."""
 _MOMENT: Final = timedelta(microseconds=1)
 """Between two turns told at once: one time never stands for two of them."""
+_NOWHERE: Final[Mapping[str, float]] = {}
 _SPOKEN: Final = {"user": Role.USER, "assistant": Role.ASSISTANT}
 
 
@@ -64,6 +65,7 @@ class Room:
         place: Place,
         at: datetime,
         note: Metadata | None = None,
+        brought_from: Mapping[str, float] = _NOWHERE,
     ) -> AddTurn:
         """Return the write that keeps one turn."""
         return AddTurn(
@@ -76,6 +78,7 @@ class Room:
             ordinal=place.ordinal,
             at=at,
             context=place.context,
+            brought_from=brought_from,
             embed=_embeds(role, text, self.settings),
             metadata=_provenance(note or {}, self.speaker),
         )
@@ -156,12 +159,18 @@ def turn(
 
 
 def transcript(
-    messages: Iterable[Mapping[str, Any]], *, room: Room, at: datetime
+    messages: Iterable[Mapping[str, Any]],
+    *,
+    room: Room,
+    at: datetime,
+    brought_from: Mapping[str, float] = _NOWHERE,
 ) -> list[Write]:
     """Return writes for those turns of a whole session that are not kept yet.
 
     *at* is the time of the first turn; later ones whose message tells none follow it.
+    What was said before the session began may be *brought_from* others, see `lineage`.
     """
+    began = max(brought_from.values(), default=0.0)
     heard: Counter[TurnKey] = Counter()
     writes: list[Write] = []
     for role, text, spoken_at in _turns_of(messages, room):
@@ -171,7 +180,11 @@ def transcript(
             room.speaker, room.session_id, said, ordinal=heard[said.key]
         )
         if place is not None:
-            writes.append(room.add(role, text, place, spoken_at or at))
+            own = spoken_at is not None and spoken_at.timestamp() > began
+            brought = _NOWHERE if own else brought_from
+            writes.append(
+                room.add(role, text, place, spoken_at or at, brought_from=brought)
+            )
         at += _MOMENT
     return writes
 

@@ -28,6 +28,7 @@ from hermes_pgmemory.embedded import EmbeddedServer
 from hermes_pgmemory.errors import ConfigError, JournalUnavailable, SchemaError
 from hermes_pgmemory.housekeeping import FileMirror, Healer, retry_dead_letters
 from hermes_pgmemory.journal import Journal, orphans
+from hermes_pgmemory.lineage import Lineage
 from hermes_pgmemory.metrics import WRITES
 from hermes_pgmemory.model_watch import ModelWatch
 from hermes_pgmemory.models import AgentKind, SeeAgent, Theme, Write
@@ -71,6 +72,7 @@ class Engine:
         self.pid = os.getpid()
         self.turns = TurnLedger()
         paths.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.lineage = Lineage(paths.state)
         self._quota = settings.journal_quota_mb << 20
         self._journal = Journal.claim(paths.journal, quota_bytes=self._quota)
         self.server = EmbeddedServer(paths.server) if not _dsn(settings) else None

@@ -128,6 +128,9 @@ class AddTurn:
     at: datetime
     context: str = ""
     """What was said just before; embedded together with the turn, never stored."""
+    brought_from: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Sessions that may hold this very turn already, so that it is not this session's;
+    each until when, in Unix time. See `lineage`."""
     embed: bool = True
     metadata: Metadata = field(default_factory=dict[str, JsonScalar])
 

@@ -145,8 +145,13 @@ class PgvectorProvider(MemoryProvider):
             return
         room = session.room(engine.turns)
         now = datetime.now(UTC)
+        brought = engine.lineage.of(room.session_id)
         with engine.turns.offered(room.speaker, room.session_id):
-            engine.submit(capture.transcript(messages or (), room=room, at=now))
+            engine.submit(
+                capture.transcript(
+                    messages or (), room=room, at=now, brought_from=brought
+                )
+            )
 
     @fail_soft(None)
     def on_delegation(
@@ -178,11 +183,12 @@ class PgvectorProvider(MemoryProvider):
                 return
             speaker = old.speaker
             self._session = old.switched(new_session_id, parent_session_id)
-            turns = self._share(old).turns
-            turns.settle(speaker, speaker.session_id)
-            if reason in _BRINGS_TRANSCRIPT:
-                new = self._session.speaker.session_id
-                turns.carry(speaker, speaker.session_id, new)
+            engine, before = self._share(old), speaker.session_id
+            engine.turns.settle(speaker, before)
+            new = self._session.speaker.session_id
+            if reason in _BRINGS_TRANSCRIPT and new != before:
+                engine.turns.carry(speaker, before, new)
+                engine.lineage.note(new, before, datetime.now(UTC))
 
     # -- what the agent recalls ----------------------------------------------
 

@@ -13,10 +13,13 @@ import sys
 import threading
 from datetime import UTC, datetime
 
+import pytest
+
 from hermes_pgmemory import engine, engines
 from hermes_pgmemory.provider import PgvectorProvider
 
 QUESTION = "Which colours did we settle on for the spring campaign?"
+LATER = "And which paper does the print shop have in stock for that?"
 REPLY = "We settled on teal and coral, as agreed with the print shop."
 
 
@@ -142,6 +145,30 @@ class TestTurns:
             " FROM conversations ORDER BY 1"
         )
         assert parents == [("A", None), ("B", "A")]
+
+    @pytest.mark.parametrize("reason", ["branch", "compression"])
+    def test_what_a_session_brought_along_is_not_its_own_in_a_later_process(
+        self, home, eventually, reason
+    ):
+        history = [
+            {"role": "user", "content": QUESTION},
+            {"role": "assistant", "content": REPLY},
+        ]
+        agent = home.agent("A", gateway_session_key="marketing")
+        agent.sync_turn(QUESTION, REPLY, messages=history)
+        agent.on_session_switch("B", parent_session_id="A", reason=reason)
+        agent.on_session_switch("C", parent_session_id="B", reason=reason)
+        # The parent goes its own way.
+        agent.on_session_switch("A", parent_session_id="C", reason="resume")
+        agent.sync_turn(LATER, "ok")
+        agent.shutdown()
+        resumed = home.agent("C", gateway_session_key="marketing")
+        resumed.on_session_end([*history, {"role": "user", "content": LATER}])
+        eventually(lambda: len(home.turns("marketing")) == 4)
+        assert home.turns("marketing")[2:] == [
+            ("A", "user", LATER),
+            ("C", "user", LATER),
+        ]
 
     def test_delegations_leave_an_edge_and_a_turn(self, home, eventually):
         agent = home.agent("parent", gateway_session_key="marketing")

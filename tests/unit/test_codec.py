@@ -47,6 +47,7 @@ writes = st.one_of(
         ordinal=st.integers(1, 9),
         context=text,
         embed=st.booleans(),
+        brought_from=st.dictionaries(text, st.floats(0, 1e10)),
         **common,
     ),
     st.builds(

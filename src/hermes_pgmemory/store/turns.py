@@ -34,6 +34,10 @@ def write(
         "turn_keys": [turn_key(turn) for turn in said],
         "embeds": [turn.embed for turn in said],
         "subjects": [turn.subject for turn in said],
+        "broughts": [
+            json.dumps(dict(turn.brought_from)) if turn.brought_from else None
+            for turn in said
+        ],
         "metadatas": [json.dumps(dict(turn.metadata)) for turn in said],
         "text_hashes": [
             text_hash(in_context(turn.content, turn.context)) if turn.embed else None

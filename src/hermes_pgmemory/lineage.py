@@ -1,0 +1,90 @@
+"""Which session brought along the transcript of another, on local disk.
+
+A branch, and what goes on after a compaction, begins with turns that another session
+holds. The process that saw it happen knows them from its ledger; one that resumes the
+session later is told them as if they were new, and knows from here that they are not.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+_FILE: Final = "lineage"
+REMEMBERED: Final = 1024
+"""Switches; the oldest are forgotten."""
+MAX_ANCESTORS: Final = 16
+
+log = logging.getLogger("hermes_pgmemory")
+
+
+class Lineage:
+    """The switches of one home; shared with its other processes through the file."""
+
+    def __init__(self, folder: Path) -> None:
+        """Use a file in *folder*, the home's state folder; no I/O."""
+        self._path = folder / _FILE
+        self._mutex = threading.Lock()
+
+    def note(self, session_id: str, parent: str, at: datetime) -> None:
+        """Remember that *session_id* began *at* this time with all that *parent* holds.
+
+        Both as rows carry them. A disk that takes no note costs doubled rows, later.
+        """
+        line = json.dumps([session_id, parent, at.timestamp()]) + "\n"
+        try:
+            with self._mutex:
+                self._append(line)
+        except OSError as exc:
+            log.warning("cannot write %s: %s", self._path, exc.strerror)
+
+    def of(self, session_id: str) -> Mapping[str, float]:
+        """Return whose turns a transcript of *session_id* holds, too.
+
+        By session, and until when that one's turns are among them, in Unix time.
+        """
+        began = {name: (parent, at) for name, parent, at in self._lines()}
+        found: dict[str, float] = {}
+        until = float("inf")
+        while session_id in began and len(found) < MAX_ANCESTORS:
+            session_id, at = began[session_id]
+            until = min(until, at)
+            if session_id in found:
+                break
+            found[session_id] = until
+        return found
+
+    def _append(self, line: str) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        lines = self._read().splitlines(keepends=True)
+        if len(lines) < REMEMBERED:
+            fd = os.open(self._path, flags, 0o600)
+            with os.fdopen(fd, "w") as file:
+                file.write(line)
+            return
+        fresh = self._path.with_name(f"{_FILE}.{os.getpid()}")
+        with os.fdopen(os.open(fresh, flags | os.O_TRUNC, 0o600), "w") as file:
+            file.write("".join([*lines[-REMEMBERED // 2 :], line]))
+        fresh.replace(self._path)
+
+    def _lines(self) -> list[tuple[str, str, float]]:
+        found: list[tuple[str, str, float]] = []
+        for line in self._read().splitlines():
+            try:
+                name, parent, at = json.loads(line)
+            except ValueError:
+                continue  # torn by a power cut
+            found.append((str(name), str(parent), float(at)))
+        return found
+
+    def _read(self) -> str:
+        try:
+            return self._path.read_text(errors="replace")
+        except FileNotFoundError:
+            return ""
