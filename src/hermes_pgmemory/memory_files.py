@@ -107,12 +107,17 @@ def shown(paths: HomePaths) -> frozenset[str]:
 
 
 def compare(
-    file: MemoryFile, rows: Sequence[FileRow], *, confirmed: bool = False
+    file: MemoryFile,
+    rows: Sequence[FileRow],
+    *,
+    confirmed: bool = False,
+    replaces: bool = False,
 ) -> FileVerdict:
     """Return what *file* says about its *rows*.
 
     Where it lost most of its entries, all of them, or holds some that cannot be read,
-    the loss is doubtful, unless somebody *confirmed* it.
+    the loss is doubtful, unless somebody *confirmed* it. Where the file *replaces* its
+    ancestors, what only they held is gone, too.
     """
     texts = set(file.texts)
     held = [row for row in rows if row.known and not row.missing and not row.retired]
@@ -123,7 +128,8 @@ def compare(
         if _holds(texts, row) and (row.missing or row.retired or not row.known)
     ]
     if confirmed:
-        lost = [r for r in rows if r.known and not r.retired and not _holds(texts, r)]
+        ours = [row for row in rows if row.known or replaces]
+        lost = [row for row in ours if not row.retired and not _holds(texts, row)]
         return FileVerdict(present=present, gone=lost)
     most = len(held) >= SEVERAL and 2 * len(gone) > len(held)
     if most or not texts or file.unreadable:

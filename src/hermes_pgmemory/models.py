@@ -184,6 +184,8 @@ class FileRow:
     missing: bool
     """Whether the file was later seen without it."""
     retired: bool
+    shared: bool = False
+    """Whether another file holds it, so that this one alone does not retire it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -312,6 +312,42 @@ class TestManyHomes:
         assert "of marketing" not in home.entries("hermes")
         assert warnings(caplog) == []
 
+    def test_a_moved_home_takes_the_place_of_the_old_one_when_told(
+        self, home, edit, eventually, tmp_path, capsys
+    ):
+        edit("one", "two", "before", "three")
+        home.agent()
+        eventually(lambda: len(home.entries("hermes")) == 4)
+        engines.close_all()
+        moved = type(home)(tmp_path / "moved", home.dsn)
+        shutil.copytree(home.path, moved.path, dirs_exist_ok=True)
+        edit_in(moved, "one", "two", "three")
+        agent = moved.agent()
+        home.providers.append(agent)
+        both = "SELECT FROM memory_entries WHERE cardinality(files) = 2"
+        eventually(lambda: len(home.rows(both)) == 3)
+        edit_in(moved, "one", "three", "four")
+        agent.on_session_end([])
+        eventually(lambda: "four" in home.entries("hermes"))
+
+        def reconcile(*words):
+            capsys.readouterr()
+            words = ("reconcile", *words, "--json", "--home", str(moved.path))
+            assert cli.main([*words]) == 0
+            said = capsys.readouterr()
+            return json.loads(said.out)["retired"], said.err
+
+        retires, told = reconcile("--execute")
+        assert (retires, "--replaces-ancestors" in told) == (0, True)
+        assert retired(home, "hermes") == []
+        assert reconcile("--replaces-ancestors")[0] == 2
+        assert reconcile("--replaces-ancestors", "--execute") == (2, "")
+        assert retired(home, "hermes") == ["two", "before"]
+        # And from now on without being told.
+        edit_in(moved, "one", "four")
+        agent.on_session_end([])
+        eventually(lambda: "three" in retired(home, "hermes"))
+
 
 class TestASuddenLoss:
     @pytest.fixture

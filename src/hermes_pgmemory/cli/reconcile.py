@@ -5,12 +5,16 @@ new. But where a file lost most of its entries at once, is empty or is gone, the
 recalling the entries until this command confirms that they are meant to be gone.
 
 Retired entries are not recalled. They are kept, and come back when the file holds them
-again. Entries that another home's file holds too stay in use. Without --execute nothing
-is retired, only counted.
+again. Entries that another home's file holds too stay in use, and are counted. Without
+--execute nothing is retired, only counted.
+
+A home that was moved or restored is, to its rows, a copy: the old one may still hold
+what is gone here. --replaces-ancestors says that it does not exist any more.
 
 Examples:
   hermes-pgvector reconcile
   hermes-pgvector reconcile --execute
+  hermes-pgvector reconcile --replaces-ancestors --execute
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from hermes_pgmemory.cli import _database
+from hermes_pgmemory.cli import _database, _print
 from hermes_pgmemory.cli._result import Result, Table
 
 if TYPE_CHECKING:
@@ -36,6 +40,11 @@ def configure(parser: ArgumentParser) -> None:
         "--execute",
         action="store_true",
         help="do it; without this, only say what would be done",
+    )
+    parser.add_argument(
+        "--replaces-ancestors",
+        action="store_true",
+        help="this home took the place of the one it was copied from, which is gone",
     )
 
 
@@ -58,17 +67,33 @@ def run(args: Namespace) -> Result:
         )
     with _database.opened(args, settings) as store:
         verdicts = [
-            _reconcile(store, paths, file, execute=args.execute) for file in files
+            _reconcile(
+                store,
+                paths,
+                file,
+                execute=args.execute,
+                replaces=args.replaces_ancestors,
+            )
+            for file in files
         ]
     rows = [
         (FILES[file.target], len(file.texts), len(said.gone), len(said.present))
         for file, said in zip(files, verdicts, strict=True)
     ]
-    retired = sum(row[2] for row in rows)
+    shared = sum(row.shared for said in verdicts for row in said.gone)
+    retired = sum(row[2] for row in rows) - shared
+    if shared:
+        moved = not args.replaces_ancestors and any(file.ids[1:] for file in files)
+        _print.say(
+            f"{shared} entries are gone from here and stay in use: another home's file "
+            "holds them"
+            + ("; if that home was moved here, add --replaces-ancestors" * moved)
+        )
     return Result(
         data={
             "executed": args.execute,
             "retired": retired,
+            "held_elsewhere": shared,
             "files": {
                 name: {"entries": entries, "gone": gone, "back": back}
                 for name, entries, gone, back in rows
@@ -103,22 +128,24 @@ def _read(paths: HomePaths, target: Target) -> MemoryFile:
 
 
 def _reconcile(
-    store: Store, paths: HomePaths, file: MemoryFile, *, execute: bool
+    store: Store, paths: HomePaths, file: MemoryFile, *, execute: bool, replaces: bool
 ) -> FileVerdict:
     from functools import partial  # noqa: PLC0415
 
     from hermes_pgmemory import memory_files  # noqa: PLC0415
     from hermes_pgmemory.errors import JournalUnavailable  # noqa: PLC0415
 
-    judge = partial(memory_files.compare, file, confirmed=True)
+    judge = partial(memory_files.compare, file, confirmed=True, replaces=replaces)
     if not execute:
-        return judge(store.file_rows(file.ids, timeout_s=TIMEOUT_S))
+        rows = store.file_rows(file.ids, replaces=replaces, timeout_s=TIMEOUT_S)
+        return judge(rows)
     name = memory_files.FILES[file.target]
     _, verdict = store.reconcile(
         file.ids,
         judge=judge,
         unchanged=lambda: memory_files.stamp_of(paths.memories / name) == file.stamp,
         at=file.changed_at,
+        replaces=replaces,
         timeout_s=TIMEOUT_S,
     )
     if verdict is None:

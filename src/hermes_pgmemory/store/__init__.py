@@ -313,10 +313,12 @@ class Store:
         with self._database.transaction(timeout_s) as conn:
             return conn.execute(QUERIES["behind"]).fetchall()[0][0]
 
-    def file_rows(self, ids: Sequence[str], *, timeout_s: float) -> list[FileRow]:
-        """Return a memory file's rows, of any theme; *ids* as in `reconcile`."""
+    def file_rows(
+        self, ids: Sequence[str], *, replaces: bool = False, timeout_s: float
+    ) -> list[FileRow]:
+        """Return a memory file's rows, of any theme; see `reconcile`."""
         with self._database.transaction(timeout_s) as conn:
-            return files.rows(conn, ids)
+            return files.rows(conn, ids, replaces=replaces)
 
     def reconcile(
         self,
@@ -325,6 +327,7 @@ class Store:
         judge: Callable[[Sequence[FileRow]], FileVerdict],
         unchanged: Callable[[], bool],
         at: datetime,
+        replaces: bool = False,
         timeout_s: float,
     ) -> tuple[list[FileRow], FileVerdict | None]:
         """Bring the rows of a memory file in line with it, in one transaction.
@@ -336,6 +339,8 @@ class Store:
             unchanged: Whether the file is still the one that *judge* knows; asked
                 then too. If not, nothing is written.
             at: When the file changed.
+            replaces: Whether it took the place of its ancestors, as after a move: from
+                now on they hold nothing.
             timeout_s: Seconds.
 
         Returns:
@@ -343,7 +348,9 @@ class Store:
             if the file has changed meanwhile.
         """
         with self._database.transaction(timeout_s) as conn:
-            return files.reconcile(conn, ids, judge=judge, unchanged=unchanged, at=at)
+            return files.reconcile(
+                conn, ids, judge=judge, unchanged=unchanged, at=at, replaces=replaces
+            )
 
     def bare(self, table: Table, *, timeout_s: float) -> tuple[int, int] | None:
         """Return the first and last id of the rows that wait for a vector."""

@@ -20,9 +20,15 @@ from hermes_pgmemory.store.queries import QUERIES
 Judge = Callable[[Sequence[FileRow]], FileVerdict]
 
 
-def rows(conn: psycopg.Connection[Any], ids: Sequence[str]) -> list[FileRow]:
-    """Return the rows of the file that is called *ids*, its own id first."""
-    parameters = {"file": ids[0], "files": list(ids)}
+def rows(
+    conn: psycopg.Connection[Any], ids: Sequence[str], *, replaces: bool = False
+) -> list[FileRow]:
+    """Return the rows of the file that is called *ids*, its own id first.
+
+    Where it *replaces* its ancestors, they share no row with it.
+    """
+    leaving = ids if replaces else ids[:1]
+    parameters = {"file": ids[0], "files": list(ids), "leaving": list(leaving)}
     return [
         FileRow(
             theme=Theme(theme),
@@ -31,8 +37,9 @@ def rows(conn: psycopg.Connection[Any], ids: Sequence[str]) -> list[FileRow]:
             known=known,
             missing=missing,
             retired=retired,
+            shared=shared,
         )
-        for theme, row, content, known, missing, retired in conn.execute(
+        for theme, row, content, known, missing, retired, shared in conn.execute(
             QUERIES["file_rows"], parameters
         )
     ]
@@ -45,21 +52,23 @@ def reconcile(
     judge: Judge,
     unchanged: Callable[[], bool],
     at: datetime,
+    replaces: bool = False,
 ) -> tuple[list[FileRow], FileVerdict | None]:
     """Bring the rows of a file in line with it; see `Store.reconcile`."""
-    found = rows(conn, ids)
+    found = rows(conn, ids, replaces=replaces)
     verdict = judge(found)
-    if verdict == FileVerdict():
+    if verdict == FileVerdict() and not replaces:
         return found, verdict
     themes = sorted({row.theme for row in found})
     with conn.cursor() as cursor:
         cursor.executemany(QUERIES["lock_theme"], [{"theme": name} for name in themes])
-    found = [row for row in rows(conn, ids) if row.theme in themes]
+    found = [row for row in rows(conn, ids, replaces=replaces) if row.theme in themes]
     if not unchanged():
         return found, None
     verdict = judge(found)
     for name, about, retire in (
         ("enter_file", verdict.present, False),
+        ("leave_ancestors", found if replaces else (), False),
         ("leave_file", verdict.gone, True),
         ("leave_file", verdict.doubtful, False),
     ):
@@ -68,6 +77,11 @@ def reconcile(
                 "themes": [row.theme for row in about],
                 "ids": [row.id for row in about],
             }
-            told = {"file": ids[0], "retire": retire, "at": at}
+            told = {
+                "file": ids[0],
+                "ancestors": list(ids[1:]),
+                "retire": retire,
+                "at": at,
+            }
             conn.execute(QUERIES[name], given | told)
     return found, verdict

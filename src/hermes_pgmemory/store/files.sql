@@ -5,7 +5,10 @@ SELECT agent_identity,
        content,
        %(file)s = ANY (files),
        %(file)s = ANY (missing_from),
-       retired_at IS NOT NULL
+       retired_at IS NOT NULL,
+       EXISTS (SELECT unnest(files)
+               EXCEPT
+               SELECT unnest(missing_from || %(leaving)s::text[]))
   FROM memory_entries
  WHERE files && %(files)s::text[]
  ORDER BY agent_identity, id;
@@ -22,6 +25,19 @@ UPDATE memory_entries AS known
   FROM unnest(%(themes)s::text[], %(ids)s::bigint[]) AS given (theme, id)
  WHERE known.agent_identity = given.theme
    AND known.id = given.id;
+
+-- :name leave_ancestors
+-- Note that the files whose place another took hold nothing more.
+UPDATE memory_entries AS known
+   SET missing_from = ARRAY(SELECT unnest(known.missing_from)
+                             UNION
+                           (SELECT unnest(known.files)
+                            INTERSECT
+                            SELECT unnest(%(ancestors)s::text[])))
+  FROM unnest(%(themes)s::text[], %(ids)s::bigint[]) AS given (theme, id)
+ WHERE known.agent_identity = given.theme
+   AND known.id = given.id
+   AND known.files && %(ancestors)s::text[];
 
 -- :name leave_file
 -- Note that a file holds these entries no more, and retire those that no other holds.
