@@ -86,6 +86,14 @@ def unsealed(paths: HomePaths, text: str) -> str:
     return text
 
 
+def readable(paths: HomePaths, text: str) -> str:
+    """Return *text* with all opened in it that this home can open."""
+    try:
+        return unsealed(paths, text)
+    except (DatabaseUnavailable, JournalUnavailable, UnstorableWrite):
+        return text
+
+
 def known_key(paths: HomePaths) -> bytes | None:
     """Return this home's copy of the key; None until it has met its database."""
     return _read(paths.state / KEY_FILE)

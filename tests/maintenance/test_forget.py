@@ -26,7 +26,10 @@ from hermes_pgmemory.models import (
     Target,
     Theme,
 )
+from hermes_pgmemory.paths import HomePaths
+from hermes_pgmemory.private_notes import PrivateNotes
 from hermes_pgmemory.store.forget import READ
+from hermes_pgmemory.subjects import veil_of
 
 DM = Theme("whatsapp-dm")
 ANNA, BERT = Subject("a" * 32), Subject("b" * 32)
@@ -306,6 +309,34 @@ class TestWhom:
             assert (ran.status, ran.data["deleted"]) == (0, deleted)
         platform = ("--platform", "telegram")
         assert run("forget", "--contact-env", "WHO", *platform).status == 2
+
+    def test_what_waits_sealed_is_the_contacts_too(
+        self, memory, run, journal, folder, tmp_path, monkeypatch
+    ):
+        """A home that has never met its database, see `subjects`."""
+        contact = Contact("signal", "dm", "user", "+15550100301")
+        sealed = veil_of(HomePaths(tmp_path)).subject(contact)
+        journal.append([encode(memory.entry(SECRET, theme=DM, subject=sealed))])
+        monkeypatch.setenv("WHO", "+15550100301")
+        ran = run("forget", "--contact-env", "WHO", "--execute", "--json")
+        assert ran.data["places"]["journal, waiting"] == 1
+        assert journal.pending(9) == []
+        assert traces(memory, folder, ["orchids"]) == []
+
+    def test_the_note_of_several_lines_is_no_private_note_any_more(
+        self, memory, run, tmp_path
+    ):
+        notes = PrivateNotes(tmp_path / "pgvector")
+        notes_file = tmp_path / "pgvector" / "private-notes"
+        notes_file.parent.mkdir()
+        notes.add(f"{SECRET}\n§\nand a second part of it")
+        memory.apply(
+            memory.entry(
+                f"{SECRET}\n§\nand a second part of it", theme=DM, subject=ANNA
+            )
+        )
+        run("forget", "--subject", ANNA, "--execute")
+        assert set(notes_file.read_text().split()) == {"0" * 64}
 
     def test_somebody_must_be_named(self, run):
         both = ("--theme", "a", "--subject", ANNA)

@@ -11,8 +11,9 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, cast
 
 from hermes_pgmemory import journal, memory_files
@@ -25,6 +26,7 @@ from hermes_pgmemory.paths import HomePaths
 from hermes_pgmemory.private_notes import PrivateNotes
 from hermes_pgmemory.store import Store
 from hermes_pgmemory.store.forget import READ, Held, Mine, Row
+from hermes_pgmemory.subjects import known_key, readable, remember_key
 
 TIMEOUT_S: Final = 600.0
 """For one theme's transaction, and for looking at whole tables."""
@@ -44,10 +46,12 @@ class Whom:
 
     theme: str | None = None
     subjects: frozenset[str] = frozenset()
+    opened: Callable[[str], str] = field(default=str, compare=False)
+    """Opens what is sealed in a record of the journal, see `subjects`."""
 
     def owns(self, text: str) -> bool:
         """Tell whether a record of the journal is theirs."""
-        record = _record(text)
+        record = _record(self.opened(text))
         if self.theme is not None:
             return record.get("theme") == self.theme
         return record.get("subject") in self.subjects
@@ -107,8 +111,13 @@ def whom(
             were not forgotten lately, by a run that may have been killed.
     """
     held = store.forgetting.held(subjects, timeout_s=TIMEOUT_S)
-    asked = Whom(subjects=frozenset(subjects))
-    waiting = {_record(text).get("subject") for text in _journaled(paths, asked)}
+    if known_key(paths) is None and paths.journal.is_dir():
+        remember_key(paths, store.verify(timeout_s=TIMEOUT_S).subject_key)
+    opened = partial(readable, paths)
+    asked = Whom(subjects=frozenset(subjects), opened=opened)
+    waiting = {
+        _record(opened(text)).get("subject") for text in _journaled(paths, asked)
+    }
     known = {one.subject for one in held} | {one for one in waiting if one}
     known |= store.forgetting.forgotten(subjects, timeout_s=TIMEOUT_S)
     if not known and len(subjects) > 1:
@@ -116,7 +125,7 @@ def whom(
             "nothing is stored of this contact: give the id as the platform spells it, "
             "the session key, or --subject with what the column subject of a row says"
         )
-    return Whom(subjects=frozenset(known or subjects)), held
+    return Whom(subjects=frozenset(known or subjects), opened=opened), held
 
 
 def forget(
@@ -231,7 +240,7 @@ def _erase(paths: HomePaths, who: Whom) -> Counter[str]:
 def _unnote(paths: HomePaths, traces: Traces) -> int:
     """Erase the hashes of private notes, but of those that files still hold."""
     held = [entry for _, entries in _file_entries(paths) for entry in entries]
-    return PrivateNotes(paths.state).erase(traces.digests - Traces.digests_of(held))
+    return PrivateNotes(paths.state).erase(traces.notes - Traces.digests_of(held))
 
 
 def _search_row(row: Row, table: str, who: Whom, traces: Traces, proof: Proof) -> None:

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator
 from json.encoder import encode_basestring_ascii as quoted
 from typing import Final, cast
 
+from hermes_pgmemory.text import split_entries
+
 PIECE: Final = 24
 """Characters. A shorter text is found only where it is all of a value."""
 SHORTEST: Final = 12
@@ -25,7 +27,10 @@ class Traces:
     def __init__(self) -> None:
         """Know no text yet."""
         self.digests: set[str] = set()
-        """Of each text, as `private_notes` keeps them."""
+        """Of each text."""
+        self.notes: set[str] = set()
+        """Of each text and of what a memory file shows of it, as `private_notes` has
+        them."""
         self._begins: dict[str, set[tuple[int, str]]] = {}
         self._raw: set[bytes] = set()
 
@@ -35,6 +40,8 @@ class Traces:
         if not text or (digest := _digest(text)) in self.digests:
             return
         self.digests.add(digest)
+        parts, _ = split_entries(text.encode("utf-8", "surrogatepass"))
+        self.notes |= {digest, *map(_digest, parts)}
         if len(text) >= PIECE:
             begin = text[:PIECE]
             self._begins.setdefault(begin, set()).add((len(text), digest))
