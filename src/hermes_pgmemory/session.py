@@ -132,6 +132,10 @@ class Session:
             return self
         return self._renamed(veil.session_id, veil.subject(self.contact), veil)
 
+    def with_subject(self, key: bytes) -> Session:
+        """Return this session with its contact hashed by the database's *key*."""
+        return self.behind(Veil(key, is_final=True))
+
     @property
     def is_sealed(self) -> bool:
         """Whether anything waits for the database's key; see `subjects`."""
@@ -139,16 +143,16 @@ class Session:
         ids = (said.subject, said.session_id, said.parent_session_id)
         return any(name and name.startswith(SEALED) for name in ids)
 
-    def unsealed(self) -> Session:
+    def unsealed(self, veil: Veil | None = None) -> Session:
         """Return this session as it is once the database's key is known.
 
-        Until then, itself.
+        Until then, itself. The key is *veil*'s, or the one that this home knows.
         """
         paths = HomePaths(self.home)
-        veil = veil_of(paths)
+        veil = veil or veil_of(paths)
         if not veil.is_final:
             return self
-        opened = partial(unsealed, paths)
+        opened = partial(unsealed, paths, key=veil.key)
         if self.contact is None:
             return self._renamed(opened, None, None)
         return self._renamed(opened, veil.subject(self.contact), veil)

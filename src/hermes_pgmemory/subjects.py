@@ -67,8 +67,10 @@ def veil_of(paths: HomePaths) -> Veil:
     return Veil(_stand_in(paths), is_final=False)
 
 
-def unsealed(paths: HomePaths, text: str) -> str:
+def unsealed(paths: HomePaths, text: str, *, key: bytes | None = None) -> str:
     """Return *text*, such as a record of the journal, with nothing in it sealed.
+
+    Hashed under *key*; None for the one that this home knows.
 
     Raises:
         DatabaseUnavailable: The key is not known yet.
@@ -76,7 +78,8 @@ def unsealed(paths: HomePaths, text: str) -> str:
     """
     if SEALED not in text:
         return text
-    if (key := known_key(paths)) is None:
+    key = key or known_key(paths)
+    if key is None:
         raise DatabaseUnavailable("this home has not met its database yet")
     text = contacts.unsealed(text, stand_in=_stand_in(paths), key=key)
     if f'"subject":"{SEALED}' in text:

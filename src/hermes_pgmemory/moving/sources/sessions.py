@@ -21,6 +21,7 @@ from hermes_pgmemory.moving.homes import Found, homes
 from hermes_pgmemory.moving.turns import turns
 from hermes_pgmemory.moving.values import WORKSPACE, Aim, Item, Skipped, moment
 from hermes_pgmemory.session import Session
+from hermes_pgmemory.subjects import Veil
 from hermes_pgmemory.turn_ledger import TurnLedger
 
 DATABASE: Final = "state.db"
@@ -80,7 +81,10 @@ def _turns(
     db: sqlite3.Connection, told: Mapping[str, Any], home: Found, aim: Aim
 ) -> Iterator[Item]:
     session = Session.begin(str(told["id"]), _kwargs(told, home, aim))
-    session = session.with_subject(bytes.fromhex(aim.key))
+    veil = Veil(bytes.fromhex(aim.key), is_final=True)
+    session = session.behind(veil)
+    if session.is_sealed:  # the home has not met the database yet
+        session = session.unsealed(veil)
     if not session.may_write:
         why = "plugins.pgvector.write_contexts leaves it out"
         yield Skipped(session.speaker.theme, "turns", why)
