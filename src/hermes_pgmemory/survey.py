@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from hermes_pgmemory import door, journal, settings_file, telemetry
 from hermes_pgmemory.config import Settings, parse
-from hermes_pgmemory.embed import local_server_status, make_embedder
+from hermes_pgmemory.embed import local_servers, make_embedder
 from hermes_pgmemory.embedded import EmbeddedServer
 from hermes_pgmemory.errors import PgMemoryError, Unavailable
 from hermes_pgmemory.models import EmbeddingModel, ThemeCount
@@ -113,13 +113,25 @@ def server(home: Path) -> Part:
 
 
 def local_model() -> Part:
-    """Look at this host's own embedding model."""
-    status = local_server_status()
-    if status is None:
+    """Look at this host's own embedding models: one process for each that is in use."""
+    return _guarded(_local_model)
+
+
+def _local_model() -> Part:
+    running = local_servers()
+    if not running:
         return Part(State.OFF, "not running, starts on demand", {"running": False})
-    memory = "" if status.rss_bytes is None else f", {_size(status.rss_bytes)}"
-    facts = {"running": True, "pid": status.pid, "bytes": status.rss_bytes}
-    return Part(State.OK, f"running, process {status.pid}{memory}", facts)
+    words = [
+        f"process {one.pid}" + (f", {_size(one.rss_bytes)}" if one.rss_bytes else "")
+        for one in running
+    ]
+    facts = {
+        "running": True,
+        "pid": running[0].pid,
+        "bytes": sum(one.rss_bytes or 0 for one in running) or None,
+        "pids": [one.pid for one in running],
+    }
+    return Part(State.OK, f"running, {'; '.join(words)}", facts)
 
 
 def _door(home: Path) -> Part:

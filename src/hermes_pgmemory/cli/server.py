@@ -1,7 +1,7 @@
 """Start, stop or look at the embedded PostgreSQL of this HERMES_HOME.
 
-Agents start it when they need it. `stop` ends the local embedding model, too; both
-come back on demand.
+Agents start it when they need it. `stop` ends this user's local embedding models, too;
+all of them come back on demand.
 
 Example:
   hermes-pgvector server stop

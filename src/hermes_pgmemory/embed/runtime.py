@@ -24,6 +24,9 @@ texts no longer give equal vectors: another number is another socket."""
 LOCK_HELD: Final = os.EX_TEMPFAIL
 """Exit code of a server that found another one running."""
 
+_OWNER_CHARS: Final = 100
+"""More than the note of an owner takes."""
+
 _LONGEST_SOCKET_PATH: Final = 103
 """Bytes; the smaller of Linux's and macOS's limits, less the terminating zero."""
 
@@ -81,17 +84,31 @@ def secure(files: ServerFiles) -> None:
         raise _insecure(folder, "its path is too long for a socket")
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        info = folder.lstat()
-        if not stat.S_ISDIR(info.st_mode):
-            raise _insecure(folder, "it is not a folder")
-        if info.st_uid != os.getuid():
-            raise _insecure(folder, "it belongs to another user")
-        if info.st_mode & 0o022:
-            raise _insecure(folder, "other users may write to it")
-        if stat.S_IMODE(info.st_mode) != 0o700:
+        check_private(folder)
+        if stat.S_IMODE(folder.lstat().st_mode) != 0o700:
             folder.chmod(0o700)
     except OSError as exc:
         raise _insecure(folder, exc.strerror or type(exc).__name__) from exc
+
+
+def check_private(folder: Path) -> None:
+    """Refuse a folder in which others can have put something; makes none.
+
+    Raises:
+        EmbedderUnavailable: *folder* is there, and not ours alone.
+    """
+    try:
+        info = folder.lstat()
+    except FileNotFoundError:
+        return
+    except OSError as exc:
+        raise _insecure(folder, exc.strerror or type(exc).__name__) from exc
+    if not stat.S_ISDIR(info.st_mode):
+        raise _insecure(folder, "it is not a folder")
+    if info.st_uid != os.getuid():
+        raise _insecure(folder, "it belongs to another user")
+    if info.st_mode & 0o022:
+        raise _insecure(folder, "other users may write to it")
 
 
 def _insecure(folder: Path, why: str) -> EmbedderUnavailable:
@@ -118,10 +135,9 @@ def take_lock(lock: Path) -> int | None:
 
 
 def is_locked(lock: Path) -> bool:
-    """Tell whether a server holds *lock*."""
-    try:
-        descriptor = os.open(lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except FileNotFoundError:
+    """Tell whether a server of ours holds *lock*; a lock of others is none."""
+    descriptor = _open_own(lock)
+    if descriptor is None:
         return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -132,6 +148,21 @@ def is_locked(lock: Path) -> bool:
     return False
 
 
+def _open_own(lock: Path) -> int | None:
+    """Open *lock* for reading; None if it is not there, or not a file of ours."""
+    # Not blocking: what lies there may be a pipe that nobody writes to.
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        descriptor = os.open(lock, flags)
+    except OSError:
+        return None
+    info = os.fstat(descriptor)
+    if stat.S_ISREG(info.st_mode) and info.st_uid == os.getuid():
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
 def write_owner(descriptor: int, owner: Owner) -> None:
     """Note in the locked file who holds it."""
     text = f"{owner.pid} {owner.started_at:.3f}\n".encode()
@@ -140,12 +171,16 @@ def write_owner(descriptor: int, owner: Owner) -> None:
 
 
 def read_owner(lock: Path) -> Owner | None:
-    """Return who holds or last held *lock*, if it says."""
-    try:
-        pid, started_at = lock.read_text().split()
-        return Owner(int(pid), float(started_at))
-    except (OSError, ValueError):
+    """Return who holds or last held *lock*, if it is ours and says."""
+    descriptor = _open_own(lock)
+    if descriptor is None:
         return None
+    with os.fdopen(descriptor, encoding="ascii", errors="replace") as file:
+        try:
+            pid, started_at = file.read(_OWNER_CHARS).split()
+            return Owner(int(pid), float(started_at))
+        except ValueError:
+            return None
 
 
 def is_alive(owner: Owner | None) -> bool:
