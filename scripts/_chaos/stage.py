@@ -44,8 +44,10 @@ class Stage:
 
     def configure(self) -> None:
         """Write the home's config.yaml: through the proxy, with the fake endpoint."""
+        # The proxy is ours, not the account's that runs the server.
+        past = {"host": str(self.proxy.folder), "requirepeer": ""}
         settings = {
-            "dsn": make_conninfo(self.server.dsn, host=str(self.proxy.folder)),
+            "dsn": make_conninfo(self.server.dsn, **past),
             "embed_url": self.endpoint.url,
             "embed_model": MODEL.name,
             "embed_protocol": "openai",

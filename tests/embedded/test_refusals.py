@@ -5,10 +5,13 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import socket
 import stat
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -24,9 +27,11 @@ from embedded_kit import (
     snapshot,
     value,
 )
+from psycopg.conninfo import conninfo_to_dict
 
-from hermes_pgmemory.embedded import EmbeddedServer
+from hermes_pgmemory.embedded import EmbeddedServer, probe
 from hermes_pgmemory.embedded.binaries import find_binaries
+from hermes_pgmemory.embedded.layout import Layout, make_alias
 from hermes_pgmemory.errors import DatabaseUnavailable
 from hermes_pgmemory.paths import HomePaths
 
@@ -195,6 +200,52 @@ class TestWaiting:
         assert not (HomePaths(home).server / "data").exists()
         server_of(home).ensure_running()
         assert value(server_of(home), "SELECT 1") == 1
+
+
+class TestImpostor:
+    """Somebody else listens where our server would."""
+
+    @contextmanager
+    def posing(self, embedded: EmbeddedServer) -> Iterator[Layout]:
+        """Listen as this process, beside a pid file that says all is well."""
+        layout = embedded._layout
+        layout.pid_file.parent.mkdir(parents=True, exist_ok=True)
+        layout.pid_file.write_text("1\n" * 7 + "ready   \n")
+        layout.lock.touch()
+        layout.run.mkdir(exist_ok=True)
+        # By a short name: a socket's path has a limit, which a folder's has not.
+        where = os.open(layout.run, os.O_RDONLY)
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(f"/proc/self/fd/{where}/.s.PGSQL.5432")
+            os.close(where)
+            listening.listen()
+            yield layout
+
+    @as_root
+    def test_of_another_account_is_no_server(self, home: Path) -> None:
+        with self.posing(server_of(home)) as layout:
+            assert probe.ready(layout) == os.getpid()
+            os.chown(layout.data, server_account().pw_uid, -1)
+            assert probe.ready(layout) is None
+            assert not server_of(home).status().running
+            assert server_of(home).stop() is False
+        shutil.rmtree(layout.folder)
+
+    def test_behind_a_folder_that_others_may_write_is_no_server(
+        self, home: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("HERMES_PGMEMORY_RUNTIME_DIR", str(home / "links"))
+        deep = server_of(home / ("d" * 120))
+        with self.posing(deep) as layout:
+            make_alias(layout)
+            assert probe.ready(layout) == os.getpid()
+            (home / "links").chmod(0o777)
+            assert "not a folder of this user alone" in refusal(deep)
+            assert not deep.status().running
+
+    def test_is_hung_up_on(self, home: Path) -> None:
+        account = server_account().pw_name
+        assert conninfo_to_dict(server_of(home).dsn)["requirepeer"] == account
 
 
 class TestRuntimeFolder:

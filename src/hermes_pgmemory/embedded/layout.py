@@ -107,11 +107,20 @@ class Layout:
         """The socket's path for a client."""
         return self.socket_dir / SOCKET
 
-    @property
-    def dsn(self) -> str:
-        """The connection string; the port is said lest PGPORT says another."""
-        host = str(self.socket_dir).replace("\\", r"\\").replace("'", r"\'")
-        return f"host='{host}' port={PORT} dbname={DATABASE} user={ROLE}"
+    def dsn(self, peer: str) -> str:
+        """Return the connection string; the port is said lest PGPORT says another.
+
+        Args:
+            peer: Account that must be listening, or the client goes away before it
+                says a word; "" takes anybody.
+        """
+        where = f"host={_quoted(str(self.socket_dir))} port={PORT}"
+        whose = f" requirepeer={_quoted(peer)}" if peer else ""
+        return f"{where} dbname={DATABASE} user={ROLE}{whose}"
+
+
+def _quoted(word: str) -> str:
+    return "'" + word.replace("\\", r"\\").replace("'", r"\'") + "'"
 
 
 def _fits(socket_dir: Path) -> bool:
@@ -135,9 +144,7 @@ def make_alias(layout: Layout) -> None:
             f"bytes: set {RUNTIME_DIR_VARIABLE} to a shorter folder"
         )
     alias.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = alias.parent.lstat()
-    ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
-    if not ours or found.st_mode & 0o022:
+    if not leads_to_us(layout):
         raise DatabaseUnavailable(
             f"{alias.parent} is not a folder of this user alone: remove it, or set "
             f"{RUNTIME_DIR_VARIABLE} to another"
@@ -148,6 +155,21 @@ def make_alias(layout: Layout) -> None:
         fresh.unlink(missing_ok=True)
         fresh.symlink_to(layout.run)
         fresh.rename(alias)
+
+
+def leads_to_us(layout: Layout) -> bool:
+    """Tell whether the path that clients take to the socket is one only we can lay.
+
+    False also where the short link's folder is not there.
+    """
+    if layout.alias is None:
+        return True
+    try:
+        found = layout.alias.parent.lstat()
+    except FileNotFoundError:
+        return False
+    ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+    return ours and not found.st_mode & 0o022
 
 
 def make_folders(path: Path, account: Account) -> None:

@@ -8,7 +8,7 @@ import struct
 from pathlib import Path
 from typing import Final
 
-from hermes_pgmemory.embedded.layout import Layout
+from hermes_pgmemory.embedded.layout import Layout, leads_to_us
 
 CONNECT_S: Final = 1.0
 """A local socket takes a connection at once, or not at all."""
@@ -22,7 +22,7 @@ ELSEWHERE: Final = 0
 BUSY: Final = -1
 """Somebody listens, but whoever it is has its queue full."""
 
-PEER: Final = "3i"
+PEER: Final = "iII"
 """struct ucred: process, user and group of who listens."""
 
 
@@ -42,7 +42,17 @@ def ready(layout: Layout) -> int | None:
 
 
 def listener(layout: Layout) -> int | None:
-    """Return the process that listens at the socket, or ELSEWHERE, or BUSY."""
+    """Return the process that listens at the socket, or ELSEWHERE, or BUSY.
+
+    None also where another account listens than the one that owns the data, or the way
+    to the socket is not ours alone: whoever that is, it is not our server.
+    """
+    try:
+        owner = layout.data.stat().st_uid
+    except FileNotFoundError:
+        return None
+    if not leads_to_us(layout):
+        return None
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.settimeout(CONNECT_S)
         try:
@@ -53,8 +63,8 @@ def listener(layout: Layout) -> int | None:
             return None
         size = struct.calcsize(PEER)
         peer = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-    pid: int = struct.unpack(PEER, peer)[0]
-    return pid
+    pid, uid, _ = struct.unpack(PEER, peer)
+    return pid if uid == owner else None
 
 
 def noted_pid(layout: Layout) -> int | None:

@@ -70,8 +70,16 @@ class EmbeddedServer:
 
     @property
     def dsn(self) -> str:
-        """Connection string; the same before, during and after the server runs."""
-        return self._layout.dsn
+        """Connection string; the same before, during and after the server runs.
+
+        It names the account that runs the server, and no other one is talked to.
+        """
+        try:
+            peer = self._accounts().server.name
+        except DatabaseUnavailable:
+            # Starting it will say why; there is nothing to connect to.
+            peer = ""
+        return self._layout.dsn(peer)
 
     def ensure_running(self, *, timeout_s: float = 60) -> None:
         """Return when the server takes connections; start, build or mend it first.
@@ -124,10 +132,13 @@ class EmbeddedServer:
             bytes_on_disk=blocks * BLOCK_BYTES,
         )
 
+    def _accounts(self) -> Accounts:
+        layout = self._layout
+        return accounts_for(self._folder.parent.parent, layout.folder, layout.data)
+
     def _start(self, deadline: float) -> None:
         layout = self._layout
-        home = self._folder.parent.parent
-        accounts = accounts_for(home, layout.folder, layout.data)
+        accounts = self._accounts()
         make_folders(layout.folder, accounts.agent)
         make_alias(layout)
         for _ in _looks(deadline):
