@@ -127,6 +127,8 @@ class Home:
                 [str(BIN / command[0]), *command[1:]],
                 env=self.env,
                 cwd=self.user_home,
+                # Without the caller's terminal: that is what marks a person's own.
+                start_new_session=True,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.PIPE,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -20,6 +21,8 @@ from _quickstart.findings import Outcome, Score, judge
 from _quickstart.host import HostError
 from _quickstart.minions import MINIONS, Minion
 from _quickstart.places import Place
+
+from hermes_pgmemory.embedded.binaries import find_binaries
 
 MEMORY = "<memory-context>\n[System note: recalled]\n\n- the sky\n</memory-context>"
 
@@ -257,10 +260,13 @@ class TestPlaces:
 
 
 class TestProcesses:
-    def sleeper(self, **options: Any) -> subprocess.Popen[bytes]:
-        script = "import time; print(flush=True); time.sleep(600)"
+    SLEEP = "import time; print(flush=True); time.sleep(600)"
+
+    def sleeper(self, *prefix: str, **options: Any) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(
-            [sys.executable, "-c", script], stdout=subprocess.PIPE, **options
+            [*prefix, sys.executable, "-c", self.SLEEP],
+            stdout=subprocess.PIPE,
+            **options,
         )
         assert process.stdout is not None
         process.stdout.readline()
@@ -271,9 +277,12 @@ class TestProcesses:
         root = tmp_path / "root"
         root.mkdir()
         inherited = {"HERMES_PGMEMORY_RUNTIME_DIR": str(runtime)}
-        ours = [self.sleeper(env=inherited), self.sleeper(cwd=root)]
+        working = [find_binaries() / "pg_test_timing", "--duration=600"]
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        server = subprocess.Popen(working, cwd=root, **quiet)
+        ours = [self.sleeper(env=inherited), server]
         other = {"HERMES_PGMEMORY_RUNTIME_DIR": f"{runtime}-2"}
-        stranger = self.sleeper(env=other, cwd=tmp_path)
+        stranger = self.sleeper(env=other, cwd=root)
         try:
             found = processes.ours(root, runtime)
             assert sorted(found) == sorted(process.pid for process in ours)
@@ -284,3 +293,18 @@ class TestProcesses:
             for process in (*ours, stranger):
                 process.kill()
                 process.communicate()
+
+    def test_a_person_at_a_terminal_is_spared(self, tmp_path: Path):
+        keyboard, terminal = os.openpty()
+        told = {**os.environ, "HERMES_PGMEMORY_RUNTIME_DIR": str(tmp_path)}
+        person = self.sleeper("setsid", "--ctty", env=told, stdin=terminal)
+        try:
+            assert processes.ours(tmp_path, tmp_path) == []
+        finally:
+            person.kill()
+            person.communicate()
+            os.close(keyboard)
+            os.close(terminal)
+
+    def test_whoever_started_us_is_spared(self):
+        assert {os.getpid(), os.getppid()} <= processes._lineage()
