@@ -29,8 +29,8 @@ SECTION: Final = "plugins.pgvector"
 UNUSABLE_DSN: Final = "?"
 """Stands for a connection string that is no string; no driver can parse it."""
 
-DSN_ENV: Final = "PGMEMORY_DSN"
-"""Environment variable that gives a `dsn` where no file does."""
+ENVIRONMENT: Final = {"dsn": "PGMEMORY_DSN", "dsn_read": "PGMEMORY_DSN_READ"}
+"""Environment variable that gives a secret setting where no file does."""
 
 
 def _split_list(value: object) -> object:

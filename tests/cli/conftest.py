@@ -45,7 +45,7 @@ def nothing_of_the_users(
     monkeypatch.setenv("HERMES_MANAGED_DIR", str(tmp_path / "nowhere"))
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("NO_COLOR", "1")
-    for name in ("HERMES_HOME", "PGMEMORY_DSN"):
+    for name in ("HERMES_HOME", "PGMEMORY_DSN", "PGMEMORY_DSN_READ"):
         monkeypatch.delenv(name, raising=False)
 
 

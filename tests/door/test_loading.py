@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from hermes_pgmemory.config import DSN_ENV, field_docs
+from hermes_pgmemory.config import ENVIRONMENT, field_docs
 from hermes_pgmemory.settings_file import load_dotenv, load_section
 
 InHost = Callable[..., Any]
@@ -171,19 +171,22 @@ class TestConfigSchema:
             "from plugins.memory.config_schema import get_provider_config_schema\n"
             "schema = get_provider_config_schema('pgvector')\n"
             "_update_memory_provider_config(schema, {'dsn': 'host=db',"
+            " 'dsn_read': 'host=standby',"
             " 'embed_url': 'http://e', 'prefetch_limit': '7', 'sync_turns': 'false',"
             " 'identity_aliases': '{\"a\": \"b\"}'})\n"
             "result = None"
         )
-        monkeypatch.setenv(DSN_ENV, "")
+        for variable in ENVIRONMENT.values():
+            monkeypatch.setenv(variable, "")
         load_dotenv(home, os.environ)
         section = load_section(home / "config.yaml")
         assert section["dsn"] == "host=db"
+        assert section["dsn_read"] == "host=standby"
         assert section["embed_url"] == "http://e"
         assert section["prefetch_limit"] == 7
         assert section["sync_turns"] is False
         assert section["identity_aliases"] == {"a": "b"}
-        assert "host=db" not in (home / "pgvector" / "config.json").read_text()
+        assert "host=" not in (home / "pgvector" / "config.json").read_text()
 
     def test_without_the_hosts_own_module_it_is_empty(self, folder: Path):
         code = (

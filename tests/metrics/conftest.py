@@ -20,7 +20,7 @@ def nothing_of_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    for name in ("HERMES_HOME", "PGMEMORY_DSN"):
+    for name in ("HERMES_HOME", "PGMEMORY_DSN", "PGMEMORY_DSN_READ"):
         monkeypatch.delenv(name, raising=False)
 
 

@@ -27,7 +27,7 @@ def nothing_of_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HERMES_MANAGED_DIR", str(tmp_path / "nowhere"))
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("NO_COLOR", "1")
-    for name in ("HERMES_HOME", "PGMEMORY_DSN"):
+    for name in ("HERMES_HOME", "PGMEMORY_DSN", "PGMEMORY_DSN_READ"):
         monkeypatch.delenv(name, raising=False)
 
 

@@ -4,9 +4,10 @@ import json
 import os
 from pathlib import Path
 
+import dotenv
 import pytest
 
-from hermes_pgmemory.config import parse
+from hermes_pgmemory.config import ENVIRONMENT, field_docs, parse
 from hermes_pgmemory.errors import ConfigError
 from hermes_pgmemory.settings_file import active_provider, load_dotenv, load_section
 
@@ -15,6 +16,7 @@ from hermes_pgmemory.settings_file import active_provider, load_dotenv, load_sec
 def no_outside_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setenv("HERMES_MANAGED_DIR", str(tmp_path / "nowhere"))
     monkeypatch.delenv("PGMEMORY_DSN", raising=False)
+    monkeypatch.delenv("PGMEMORY_DSN_READ", raising=False)
 
 
 @pytest.fixture
@@ -120,13 +122,22 @@ class TestEnvironment:
             monkeypatch.setenv("WHERE", value)
             assert load_section(config) == {"dsn": value}
 
-    def test_pgmemory_dsn_stands_in_for_a_missing_dsn_only(
-        self, config: Path, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize(
+        ("key", "variable"),
+        [("dsn", "PGMEMORY_DSN"), ("dsn_read", "PGMEMORY_DSN_READ")],
+    )
+    def test_a_variable_stands_in_for_a_missing_connection_string_only(
+        self, config: Path, monkeypatch: pytest.MonkeyPatch, key: str, variable: str
     ):
-        monkeypatch.setenv("PGMEMORY_DSN", "from-env")
-        assert load_section(config) == {"dsn": "from-env"}
-        config.write_text("plugins: {pgvector: {dsn: from-file}}\n")
-        assert load_section(config) == {"dsn": "from-file"}
+        monkeypatch.setenv(variable, "from-env")
+        assert load_section(config) == {key: "from-env"}
+        config.write_text(f"plugins: {{pgvector: {{{key}: from-file}}}}\n")
+        assert load_section(config) == {key: "from-file"}
+
+    def test_every_secret_has_a_variable_of_its_own(self):
+        secrets = [doc.key for doc in field_docs() if doc.kind == "secret"]
+        assert list(ENVIRONMENT) == secrets
+        assert len(set(ENVIRONMENT.values())) == len(secrets)
 
 
 class TestLayers:
@@ -241,7 +252,6 @@ class TestDotenv:
         }
 
     def test_it_reads_what_the_hosts_own_reader_reads(self, home: Path):
-        dotenv = pytest.importorskip("dotenv")
         text = "A=1\nexport B='q u'\nC=\"d # e\" # f\nD=x#y\nE=a b\nG=\n"
         (home / ".env").write_text(text)
         environ: dict[str, str] = {}

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-from hermes_pgmemory.config import DSN_ENV, FieldDoc, field_docs
+from hermes_pgmemory.config import ENVIRONMENT, FieldDoc, field_docs
 
 _MARK: Final = "# Door of hermes-pgmemory {version}, checksum {checksum}"
 _MARK_PATTERN: Final = re.compile(
@@ -83,7 +83,7 @@ def _field(doc: FieldDoc) -> str:
         doc.help,
         doc.choices,
         # The panel keeps a secret in .env under this name, and only there.
-        DSN_ENV if doc.kind == "secret" else None,
+        ENVIRONMENT.get(doc.key),
         doc.key in _INLINE,
     )
     return f"            field{values!r},"

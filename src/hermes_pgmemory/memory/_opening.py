@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from hermes_pgmemory.config import DSN_ENV, Settings, parse
+from hermes_pgmemory.config import ENVIRONMENT, Settings, parse
 from hermes_pgmemory.engine import Engine
 from hermes_pgmemory.errors import ConfigError, DatabaseUnavailable
 from hermes_pgmemory.paths import HomePaths, default_home, program_home
 from hermes_pgmemory.session import Session
 from hermes_pgmemory.settings_file import load_section
 from hermes_pgmemory.store.dsn import place_of
+
+SET_DSN: Final = f"set dsn or {ENVIRONMENT['dsn']}, try again"
 
 
 def folder_of(dsn: str | None, home: str | os.PathLike[str] | None) -> Path:
@@ -50,6 +52,6 @@ def with_subject(session: Session, engine: Engine) -> Session:
     if not veil.is_final:
         raise DatabaseUnavailable(
             "a private chat's memory needs the database's key, and this home has never "
-            f"met the database: {engine.waiting or f'set dsn or {DSN_ENV}, try again'}"
+            f"met the database: {engine.waiting or SET_DSN}"
         )
     return session.behind(veil)

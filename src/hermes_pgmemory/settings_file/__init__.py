@@ -6,7 +6,8 @@ Three files may hold them, and a later one wins key by key, as in the host:
 2. `config.yaml`, the operator's file;
 3. `config.yaml` of the host's managed scope (HERMES_MANAGED_DIR or /etc/hermes).
 
-`PGMEMORY_DSN` stands in for a `dsn` that none of them gives. Only 2 is written.
+`PGMEMORY_DSN` stands in for a `dsn` that none of them gives, `PGMEMORY_DSN_READ` for a
+`dsn_read`. Only 2 is written.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
-from hermes_pgmemory.config import DSN_ENV
+from hermes_pgmemory.config import ENVIRONMENT
 from hermes_pgmemory.errors import ConfigError
 from hermes_pgmemory.paths import PROVIDER, HomePaths
 from hermes_pgmemory.settings_file import _yaml
@@ -65,8 +66,9 @@ def load_section(config_yaml: Path) -> dict[str, Any]:
     """
     cached = _load(config_yaml)
     section = expand(cached.section) if cached.refers else dict(cached.section)
-    if not section.get("dsn") and (dsn := os.environ.get(DSN_ENV)):
-        section["dsn"] = dsn
+    for key, variable in ENVIRONMENT.items():
+        if not section.get(key) and (value := os.environ.get(variable)):
+            section[key] = value
     return section
 
 
