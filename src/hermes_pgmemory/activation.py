@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 
-from hermes_pgmemory import settings_file
+from hermes_pgmemory import door, settings_file
 from hermes_pgmemory.config import SECTION
 from hermes_pgmemory.errors import ConfigError
 from hermes_pgmemory.paths import PROVIDER, HomePaths
@@ -37,6 +37,8 @@ class _Note(BaseModel):
     """Ranges of lines as we left them, and the lines that were there before."""
     settings: dict[str, Any] = {}
     """Settings that the change wrote, for a later setup."""
+    switched_off: bool = False
+    """Whether those settings went out of the file with us."""
 
 
 def switch_on(paths: HomePaths, changes: Mapping[str, Any]) -> bool:
@@ -54,14 +56,15 @@ def switch_on(paths: HomePaths, changes: Mapping[str, Any]) -> bool:
     edits["memory.provider"] = PROVIDER
     if (enabled := _plugins_with_ours(paths)) is not None:
         edits["plugins.enabled"] = enabled
-    # Noted first, without the lines: a crash in between must not forget the provider.
+    note.settings |= changes
+    # Noted first, without the lines: a crash in between must not forget the provider,
+    # nor the settings.
     _write(paths, note.model_copy(update={"after": ""}))
     written = settings_file.update(paths.config, edits)
-    if before is None:
-        return written
-    after = settings_file.text_of(paths.config)
-    note.after, note.undo = _checksum(after), _undo(after, before)
-    note.settings |= changes
+    note.switched_off, note.after = False, ""
+    if before is not None:
+        after = settings_file.text_of(paths.config)
+        note.after, note.undo = _checksum(after), _undo(after, before)
     _write(paths, note)
     return written
 
@@ -81,7 +84,7 @@ def switch_off(paths: HomePaths) -> bool:
     if was_active and note.after == _checksum(text):
         before = _undone(text, note) if note.existed else None
         if settings_file.put_back(paths.config, before, instead_of=text):
-            _write(paths, _Note(settings=note.settings))
+            _write(paths, _Note(settings=note.settings, switched_off=True))
             return True
     changes: dict[str, Any] = {}
     if was_active:
@@ -98,18 +101,28 @@ def switch_off(paths: HomePaths) -> bool:
 def remembered_settings(paths: HomePaths) -> dict[str, Any]:
     """Return the settings that went out of config.yaml when we were switched off."""
     note = _read(paths)
-    return {} if note.after else note.settings
+    return note.settings if note.switched_off else {}
 
 
 def _note_before(paths: HomePaths, text: str) -> tuple[_Note, str | None]:
     """Return what to note, and the text before us; None if that is lost."""
     provider = settings_file.active_provider(paths.config)
-    if provider != PROVIDER:
-        return _Note(provider=provider, existed=paths.config.exists()), text
     note = _read(paths)
+    off = note.switched_off
+    if provider != PROVIDER or (_is_anothers(paths) and (off or note == _Note())):
+        existed = paths.config.exists()
+        return _Note(provider=provider, existed=existed, switched_off=off), text
     if note.after and note.after == _checksum(text):
         return note, _undone(text, note)
     return note, None
+
+
+def _is_anothers(paths: HomePaths) -> bool:
+    """Tell whether our name in config.yaml may mean the plugin that stood in our place.
+
+    hermes-memory-pgvector, whose databases we take over, has the same name.
+    """
+    return door.displaced(paths.home) is not None
 
 
 def _plugins_with_ours(paths: HomePaths) -> tuple[str, ...] | None:

@@ -24,13 +24,17 @@ CONFIGS = {
 }
 
 
-def switch_on(home: Path, **settings: object) -> Path:
+def switch_on(home: Path, *, force: bool = False, **settings: object) -> Path:
     """Do what `setup` does in files; return config.yaml."""
-    door.install(home)
+    door.install(home, force=force)
     activation.switch_on(HomePaths(home), settings)
     config = home / "config.yaml"
     assert settings_file.active_provider(config) == "pgvector"
     return config
+
+
+def power_cut(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 class TestUntouchedSinceSetup:
@@ -50,6 +54,7 @@ class TestUntouchedSinceSetup:
         assert not (home / "plugins" / "pgvector").exists()
         assert run("uninstall", "--json").data == {
             "removed": [],
+            "restored": None,
             "provider_reset": False,
         }
         assert config.read_bytes() == text.encode()
@@ -79,6 +84,29 @@ class TestUntouchedSinceSetup:
         assert kept == {"dsn": "host=h password=hunter2"}
         note = HomePaths(home).state / activation.NOTE_FILE
         assert note.stat().st_mode & 0o777 == 0o600
+
+    def test_what_the_operator_took_out_meanwhile_does_not_come_back(
+        self, run: Run, home: Path
+    ):
+        config = switch_on(home, dsn="host=h")
+        config.write_text(config.read_text() + "# a later remark\n")
+        switch_on(home)
+        assert activation.remembered_settings(HomePaths(home)) == {}
+        settings_file.update(config, {"plugins.pgvector.dsn": ""})
+        switch_on(home)
+        assert activation.remembered_settings(HomePaths(home)) == {}
+
+    def test_a_setup_that_dies_while_it_writes_forgets_nothing(
+        self, run: Run, home: Path, monkeypatch: pytest.MonkeyPatch
+    ):
+        switch_on(home, dsn="host=h")
+        run("uninstall")
+        monkeypatch.setattr(settings_file, "update", power_cut)
+        with pytest.raises(KeyboardInterrupt):
+            switch_on(home, **activation.remembered_settings(HomePaths(home)))
+        monkeypatch.undo()
+        kept = activation.remembered_settings(HomePaths(home))
+        assert kept == {"dsn": "host=h"}
 
 
 class TestEditedSinceSetup:
@@ -126,6 +154,55 @@ class TestEditedSinceSetup:
         (HomePaths(home).state / activation.NOTE_FILE).write_text(note)
         assert run("uninstall").status == 0
         assert settings_file.active_provider(config) == ""
+
+
+class TestTakingOver:
+    """Another plugin of our name stood in our place, and was in use."""
+
+    TEXT = "memory: {provider: pgvector}  # the old one\n"
+
+    @pytest.fixture
+    def config(self, home: Path) -> Path:
+        """The home's config.yaml, after a setup with --force."""
+        old = home / "plugins" / "pgvector"
+        old.mkdir(parents=True)
+        (old / "__init__.py").write_text("# class X(MemoryProvider)")
+        (home / "config.yaml").write_text(self.TEXT)
+        return switch_on(home, force=True, dsn="host=h")
+
+    @pytest.mark.parametrize("more", ["", "# a later remark\n"])
+    def test_it_is_in_use_again_afterwards(
+        self, run: Run, home: Path, config: Path, more: str
+    ):
+        config.write_text(config.read_text() + more)
+        ran = run("uninstall", "--json", *(["--delete-data"] if more else []))
+        assert ran.data["restored"] == str(home / "plugins" / "pgvector")
+        assert settings_file.active_provider(config) == "pgvector"
+        assert more or config.read_text() == self.TEXT
+        init = home / "plugins" / "pgvector" / "__init__.py"
+        assert init.read_text() == "# class X(MemoryProvider)"
+        assert HomePaths(home).state.exists() == (not more)
+
+    def test_there_and_back_twice_is_where_it_was(
+        self, run: Run, home: Path, config: Path
+    ):
+        run("uninstall")
+        kept = activation.remembered_settings(HomePaths(home))
+        switch_on(home, force=True, **kept)
+        assert settings_file.load_section(config) == {"dsn": "host=h"}
+        run("uninstall")
+        assert config.read_text() == self.TEXT
+
+    def test_deleting_our_data_spares_it_where_it_cannot_go_back(
+        self, run: Run, home: Path, config: Path
+    ):
+        (home / "plugins" / "pgvector" / "notes.txt").write_text("mine")
+        HomePaths(home).journal.mkdir()
+        ran = run("uninstall", "--delete-data", "--json")
+        assert ran.data["restored"] is None
+        assert str(HomePaths(home).journal) in ran.data["removed"]
+        [left] = HomePaths(home).state.iterdir()
+        assert (left / "__init__.py").read_text() == "# class X(MemoryProvider)"
 
 
 class TestData:

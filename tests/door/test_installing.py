@@ -134,6 +134,17 @@ class TestAnotherPlugin:
         door.install(home, force=True)
         assert names(home / "pgvector") == ["replaced-plugin", "replaced-plugin-2"]
 
+    def test_the_latest_is_put_back_once_we_are_gone(self, home: Path, foreign: Path):
+        state = home / "pgvector"
+        for number in ("", "-2", "-9", "-10"):
+            (state / f"replaced-plugin{number}").mkdir(parents=True)
+        assert door.put_back(home) is None
+        for path in foreign.iterdir():
+            path.unlink()
+        foreign.rmdir()
+        assert door.put_back(home) == foreign
+        assert "replaced-plugin-10" not in names(state)
+
     def test_uninstall_leaves_it_alone(self, home: Path, foreign: Path):
         assert door.uninstall(home) == []
         assert names(foreign) == ["__init__.py", "store.py"]

@@ -2,9 +2,10 @@
 
 Removes the door, puts `memory.provider` back to what it was, and takes us off
 `plugins.enabled`. A config.yaml that nobody changed since `setup` is put back byte for
-byte. The database, the journal, MEMORY.md, USER.md and, in the state folder, the
-settings are kept, so `setup` brings everything back. With --delete-data the state
-folder goes too; a PostgreSQL that `dsn` names is never touched.
+byte, and so is the directory of another plugin that was moved aside. The database, the
+journal, MEMORY.md, USER.md and, in the state folder, the settings are kept, so `setup`
+brings everything back. With --delete-data the state folder goes too; a PostgreSQL that
+`dsn` names is never touched.
 
 Example:
   hermes-pgvector uninstall
@@ -41,26 +42,47 @@ def run(args: Namespace) -> Result:
     # The provider first: a host that starts in between must not miss its plugin.
     was_active = activation.switch_off(paths)
     removed = [str(path) for path in door.uninstall(args.home)]
-    if paths.door.exists():
+    restored = door.put_back(args.home)
+    if restored is None and paths.door.exists():
         _print.say(f"{paths.door} stays: what is left in it is not ours")
     if args.delete_data and paths.state.exists():
-        _delete(paths)
-        removed.append(str(paths.state))
+        removed += _delete(paths)
     elif paths.state.exists():
         _print.say(f"{paths.state} stays: it holds the journal and local data")
     lines = [f"removed {path}" for path in removed]
-    if was_active:
+    if restored is not None:
+        lines.append(f"{restored} is again the plugin that was there before")
+    elif was_active:
         lines.append("the host no longer uses pgvector; start a new session")
     return Result(
-        data={"removed": removed, "provider_reset": was_active},
+        data={
+            "removed": removed,
+            "restored": None if restored is None else str(restored),
+            "provider_reset": was_active,
+        },
         text="\n".join(lines) or "nothing to remove",
     )
 
 
-def _delete(paths: HomePaths) -> None:
-    """Delete the state folder, its server stopped first."""
+def _delete(paths: HomePaths) -> list[str]:
+    """Delete what is ours of the state folder, its server stopped first.
+
+    Returns:
+        What was deleted: the folder itself, unless it keeps somebody else's plugin.
+    """
+    from hermes_pgmemory import door  # noqa: PLC0415
     from hermes_pgmemory.embedded import EmbeddedServer  # noqa: PLC0415
 
     if paths.server.exists():
         EmbeddedServer(paths.server).stop()
-    shutil.rmtree(paths.state)
+    if door.displaced(paths.home) is None:
+        shutil.rmtree(paths.state)
+        return [str(paths.state)]
+    _print.say(f"{paths.state} stays: it keeps another plugin that was moved aside")
+    ours = [p for p in paths.state.iterdir() if not p.name.startswith(door.DISPLACED)]
+    for path in ours:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    return [str(path) for path in ours]

@@ -14,12 +14,25 @@ import shutil
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Final
 
 from hermes_pgmemory.door._render import FILES, read_mark, render
 from hermes_pgmemory.errors import ConfigError
 from hermes_pgmemory.paths import HomePaths
 
-__all__ = ["DoorState", "DoorStatus", "inspect", "install", "uninstall"]
+__all__ = [
+    "DISPLACED",
+    "DoorState",
+    "DoorStatus",
+    "displaced",
+    "inspect",
+    "install",
+    "put_back",
+    "uninstall",
+]
+
+DISPLACED: Final = "replaced-plugin"
+"""Name, in our own folder, of another plugin's directory that was moved aside."""
 
 
 class DoorState(StrEnum):
@@ -69,7 +82,8 @@ def install(home: Path, *, force: bool = False) -> list[Path]:
     """Write the door into *home*; writes nothing that is there already.
 
     Files that were edited by hand are kept beside the new ones as `NAME.bak`. With
-    *force* another plugin's directory is moved to `pgvector/replaced-plugin`.
+    *force* another plugin's directory is moved to `pgvector/replaced-plugin`, from
+    where `put_back` takes it.
 
     Returns:
         The files that were written.
@@ -124,6 +138,33 @@ def uninstall(home: Path) -> list[Path]:
     return gone
 
 
+def displaced(home: Path) -> Path | None:
+    """Return where another plugin's directory lies that was moved aside, the latest."""
+    state = HomePaths(home).state
+    found = [path for path in state.glob(f"{DISPLACED}*") if path.is_dir()]
+    # -2 comes after none, and -10 after -9.
+    return max(found, key=lambda path: (len(path.name), path.name), default=None)
+
+
+def put_back(home: Path) -> Path | None:
+    """Move the plugin that was in our place before us back there.
+
+    Returns:
+        The directory; None where there was none, or something is in its place.
+
+    Raises:
+        ConfigError: It cannot be moved.
+    """
+    place, aside = HomePaths(home).door, displaced(home)
+    if aside is None or place.exists():
+        return None
+    try:
+        aside.rename(place)
+    except OSError as exc:
+        raise ConfigError({str(aside): f"cannot be moved to {place}: {exc}"}) from exc
+    return place
+
+
 def _read(path: Path) -> str | None:
     try:
         return path.read_text(encoding="utf-8", errors="replace")
@@ -160,9 +201,9 @@ def _write(path: Path, text: str) -> bool:
 
 def _move_aside(folder: Path, state: Path) -> None:
     state.mkdir(mode=0o700, parents=True, exist_ok=True)
-    place = state / "replaced-plugin"
+    place = state / DISPLACED
     number = 1
     while place.exists() or place.is_symlink():
         number += 1
-        place = state / f"replaced-plugin-{number}"
+        place = state / f"{DISPLACED}-{number}"
     folder.rename(place)
