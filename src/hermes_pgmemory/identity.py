@@ -49,8 +49,9 @@ from typing import Final, Literal
 
 from hermes_pgmemory import session_keys
 from hermes_pgmemory.contacts import Contact
+from hermes_pgmemory.key_text import fold, shorten, tidy
 from hermes_pgmemory.models import AgentKind, Theme
-from hermes_pgmemory.session_keys import Chat, fold, shorten, tidy
+from hermes_pgmemory.session_keys import Chat
 
 DM_THEME: Final = Theme("whatsapp-dm")
 GROUP_THEME: Final = Theme("external-group")
@@ -139,7 +140,7 @@ def resolve(
 
     Never fails: a value that is no text counts as absent (numbers are taken as ids),
     and any text, whatever its characters and length, ends in a theme of at most
-    `session_keys.MAX_THEME_CHARS` printable characters that is valid UTF-8.
+    `key_text.MAX_THEME_CHARS` printable characters that is valid UTF-8.
     """
     profile = "" if fold(agent_identity) == DEFAULT_THEME else agent_identity
     sources = (gateway_session_key, profile, agent_workspace, agent_identity)

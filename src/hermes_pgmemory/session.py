@@ -14,9 +14,10 @@ from hermes_pgmemory.capture import Room
 from hermes_pgmemory.config import Settings, parse
 from hermes_pgmemory.contacts import SEALED, Contact
 from hermes_pgmemory.identity import Identity, Policy, Rule, resolve
+from hermes_pgmemory.key_text import fold, tidy
 from hermes_pgmemory.models import AgentKind, Subject, Target, Theme
 from hermes_pgmemory.paths import HomePaths, default_home
-from hermes_pgmemory.session_keys import chat_of, fold, tidy
+from hermes_pgmemory.session_keys import chat_of
 from hermes_pgmemory.settings_file import load_section
 from hermes_pgmemory.subjects import Veil, unsealed, veil_of
 from hermes_pgmemory.text import clean

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from hermes_pgmemory.contacts import Contact
 from hermes_pgmemory.identity import Identity, Policy, Rule, kind_of, resolve
+from hermes_pgmemory.key_text import MAX_THEME_CHARS, fold, shorten, tidy
 from hermes_pgmemory.models import AgentKind, Theme
-from hermes_pgmemory.session_keys import MAX_THEME_CHARS, PLATFORMS, fold, shorten, tidy
+from hermes_pgmemory.session_keys import PLATFORMS
 
 UNHURRIED = settings(deadline=None)
 """A busy machine is no reason to fail."""
@@ -85,6 +86,12 @@ class TestTheSourceOfAName:
         assert who("\u1d2e\u03d2").theme == "b\u03c5"
         assert tidy("e\u200b\u0301") == "\u00e9"
 
+    def test_percent_encoding_does_not_make_a_new_theme(self):
+        assert who("market%69ng%20EU").theme == "marketing eu"
+        assert who("M%C3%BCnchen").theme == "münchen"
+        assert who("%FC%2dx").theme == "%fc-x"
+        assert who("50%25 off").theme == "50% off"
+
     def test_a_latin_1_header_keeps_its_letters(self):
         assert who("M\udcfcnchen").theme == "münchen"
         assert who("x\ud83cy").theme == "x\ufffdy"
@@ -120,8 +127,29 @@ DIRECT = [
     "whatsapp:15550100123@s.whatsapp.net",
     "signal:+15550100123",
     "signal:+1 555 0100",
+    "signal:0f9ad2b1-c3d4-4e5f-8a9b-abcdefabcdef",
+    "x:signal:0f9ad2b1-c3d4-4e5f-8a9b-abcdefabcdef",
+    "telegram:ab12cd34-x9y8z7w6",
     "telegram:@ann_b",
+    "telegram:%40ann_b",
+    "telegram%3Adm%3A12345",
+    "telegram: 12345",
+    "telegram : dm : ann",
+    "telegram_dm_12345",
+    "google_chat_dm_12345",
+    "x:telegram-12345",
+    "sms 12345",
     "slack:U024BE7LH",
+    "slack: U024BE7LH",
+    "desk:U024BE7LH",
+    "desk_U024BE7LH",
+    "u024be7lh",
+    "desk:u024be7lh:notes",
+    "x:mattermost:9n3cqkb7jtyaufk8d5wmo1xzgr",
+    "teams:a:1aBcDeFgHiJkLmNoPqRsTuVwXyZ",
+    "agent:main:newchat:private:ann",
+    "agent:main:newchat:im:ann",
+    "agent:main:newchat:direct:ann",
     "x:telegram:55501",
     "a2a:bot:weather",
     "+15550100123",
@@ -137,6 +165,9 @@ DIRECT = [
     "12345",
     "run-2026-13-15",
     "ann@example.org",
+    "ann%40example.org",
+    "ann%2540example.org",
+    full_width("ann%40example.org"),
     "team:ann@example.org",
     "@ann",
     "ask @ann",
@@ -160,6 +191,7 @@ GROUPS = [
     "agent:main:line:room:Rabc",
     "agent:main:qqbot:guild:abc:user",
     "agent:main:newplatform:group:abc",
+    "agent:main:newplatform:supergroup:abc",
     "agent:main:telegram:unheard-of:abc",
     "agent:main:whatsapp:group:120363000000000000@g.us:15550100123",
     "agent:main:matrix:group:!room:example.org",
@@ -170,7 +202,11 @@ GROUPS = [
     "whatsapp:group:120363000000000000:15550100123",
     "x:slack:channel:general",
     "telegram:-1001234567890",
+    "telegram_-1001234567890",
+    "telegram_group_-100123",
+    "desk:C1H9RESGL",
     "irc:#ops",
+    "irc:%23ops",
     "matrix:!room:example.org",
     "!room:example.org",
     "#room:example.org",
@@ -217,6 +253,22 @@ THEMES = [
     "group:ops",
     "webhook:demo",
     "UPPERCASE1",
+    "run-2026-01-15",
+    "telegram:report-2026-01-15",
+    "slack:alerts-2026",
+    "slack-alerts-2026",
+    "eng:email:migration2026",
+    "matrix-group-theory",
+    "line-42",
+    "signal_group",
+    "g7summit2026",
+    "desk:w3consortium",
+    "c3poproject",
+    "build-d41d8cd98f",
+    "0f9ad2b1-c3d4-4e5f-8a9b-d1cdefabcdef",
+    "agent:research:physics:topic",
+    "50% growth",
+    "100%",
     "münchen",
     "日本語",
     "v1.2.3",

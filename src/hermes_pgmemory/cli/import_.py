@@ -139,8 +139,8 @@ def _source(args: Namespace) -> Source:
 
 
 def _aim(args: Namespace, facts: DatabaseFacts) -> Aim:
+    from hermes_pgmemory.key_text import fold  # noqa: PLC0415
     from hermes_pgmemory.moving.values import Aim  # noqa: PLC0415
-    from hermes_pgmemory.session_keys import fold  # noqa: PLC0415
 
     more: dict[str, Any] = {}
     if args.assistant:

@@ -16,7 +16,8 @@ from typing import Any, Final
 from hermes_pgmemory import identity
 from hermes_pgmemory.contacts import Contact
 from hermes_pgmemory.identity import LOCAL, Policy
-from hermes_pgmemory.session_keys import PLATFORMS, fold
+from hermes_pgmemory.key_text import fold
+from hermes_pgmemory.session_keys import PLATFORMS
 
 _OPEN: Final = Policy(aliases={}, allowed_themes=(), bench_mode="bucket")
 _NATIVE_FIELDS: Final = 5

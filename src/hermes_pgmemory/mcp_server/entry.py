@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from hermes_pgmemory.errors import BadRequest
+from hermes_pgmemory.key_text import fold
 from hermes_pgmemory.memory import Memory
-from hermes_pgmemory.session_keys import fold
 
 THEME_HEADER: Final = "X-Hermes-Session-Key"
 """Names a connection's theme, as it does for the host's API server."""

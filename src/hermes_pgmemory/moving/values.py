@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 from hermes_pgmemory.config import Settings, parse
 from hermes_pgmemory.hygiene import MAX_ENTRY_CHARS, storable
 from hermes_pgmemory.identity import Policy, resolve
+from hermes_pgmemory.key_text import tidy
 from hermes_pgmemory.models import (
     AddEntry,
     JsonScalar,
@@ -20,7 +21,7 @@ from hermes_pgmemory.models import (
     Theme,
 )
 from hermes_pgmemory.paths import HomePaths
-from hermes_pgmemory.session_keys import chat_of, tidy
+from hermes_pgmemory.session_keys import chat_of
 from hermes_pgmemory.settings_file import load_section
 from hermes_pgmemory.store.moved import (
     Moved,

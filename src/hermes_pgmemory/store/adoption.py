@@ -23,8 +23,9 @@ from hermes_pgmemory import identity
 from hermes_pgmemory.contacts import Contact
 from hermes_pgmemory.errors import ConfigError
 from hermes_pgmemory.identity import Identity, Policy, Rule
+from hermes_pgmemory.key_text import fold
 from hermes_pgmemory.models import EmbeddingModel, Subject, Theme
-from hermes_pgmemory.session_keys import PLATFORMS, fold
+from hermes_pgmemory.session_keys import PLATFORMS
 from hermes_pgmemory.store.facts import read_facts
 from hermes_pgmemory.store.queries import QUERIES
 

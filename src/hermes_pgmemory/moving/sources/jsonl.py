@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Final
 
 from hermes_pgmemory.errors import BadRequest
+from hermes_pgmemory.key_text import MAX_THEME_CHARS
 from hermes_pgmemory.maintenance import label
 from hermes_pgmemory.moving import keys, lines
 from hermes_pgmemory.moving.header import Header
 from hermes_pgmemory.moving.values import Aim, Item, Skipped, kind_of
 from hermes_pgmemory.redact import redact
-from hermes_pgmemory.session_keys import MAX_THEME_CHARS
 from hermes_pgmemory.store.moved import (
     Moved,
     MovedAgent,
