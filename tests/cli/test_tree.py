@@ -180,15 +180,31 @@ class TestExitStatus:
         ran = run("status")
         assert (ran.status, ran.out, ran.err) == (130, "", "")
 
-    def test_a_reader_that_has_seen_enough_is_no_failure(self, home: Path):
-        writer = f"{sys.executable} -m hermes_pgmemory config --reference --home {home}"
+    @pytest.mark.parametrize(
+        ("words", "expected"),
+        [("config --reference", 0), ("config", 1), ("setup 2>&1", 1)],
+    )
+    def test_a_reader_that_has_seen_enough_changes_nothing(
+        self, home: Path, words: str, expected: int
+    ):
+        (home / "config.yaml").write_text("plugins: {pgvector: {nosuch: 1}}")
+        writer = f"{sys.executable} -m hermes_pgmemory {words} --home {home}"
         done = subprocess.run(
-            ["bash", "-c", f"{writer} | true; echo ${{PIPESTATUS[0]}}"],
+            ["bash", "-c", f"({writer}) | true; echo ${{PIPESTATUS[0]}}"],
             capture_output=True,
             text=True,
             check=True,
         )
-        assert (done.stdout, done.stderr) == ("0\n", "")
+        assert done.stdout == f"{expected}\n"
+
+    def test_a_pipe_that_breaks_elsewhere_is_a_failure(
+        self, run: Run, monkeypatch: pytest.MonkeyPatch
+    ):
+        def fail(_: argparse.Namespace) -> None:
+            raise BrokenPipeError(32, "Broken pipe")
+
+        monkeypatch.setattr(status, "run", fail)
+        assert run("status").status == 1
 
 
 class TestHome:

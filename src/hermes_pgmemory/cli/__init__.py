@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import logging
-import os
 import pkgutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -90,10 +89,6 @@ def dispatch(args: argparse.Namespace) -> int:
         _print.emit(result, as_json=args.json)
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
-        # The reader has seen enough; nothing may be flushed to it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return Status.DONE
     except Exception as exc:  # a command's last resort: one line
         if args.debug:
             raise

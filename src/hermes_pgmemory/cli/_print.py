@@ -5,28 +5,43 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TextIO
 
 from hermes_pgmemory.cli._result import Result, Table
 
 
 def emit(result: Result, *, as_json: bool) -> None:
-    """Print *result* for a program or for people."""
-    if as_json:
-        sys.stdout.write(f"{json.dumps(result.data, default=str)}\n")
-        sys.stdout.flush()
-        return
-    if result.tables:
-        fancy = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        (_rich if fancy else _plain)(result)
-    if result.text:
-        sys.stdout.write(f"{result.text}\n")
-    sys.stdout.flush()
+    """Print *result* for a program or for people, as far as they read on."""
+    with _until_nobody_reads(sys.stdout):
+        if as_json:
+            sys.stdout.write(f"{json.dumps(result.data, default=str)}\n")
+            return
+        if result.tables:
+            fancy = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+            (_rich if fancy else _plain)(result)
+        if result.text:
+            sys.stdout.write(f"{result.text}\n")
 
 
 def say(line: str) -> None:
-    """Tell a person something that is not the command's data."""
-    sys.stderr.write(f"{line}\n")
-    sys.stderr.flush()
+    """Tell a person something that is not the command's data; work goes on unheard."""
+    with _until_nobody_reads(sys.stderr):
+        sys.stderr.write(f"{line}\n")
+
+
+@contextmanager
+def _until_nobody_reads(stream: TextIO) -> Generator[None]:
+    """Flush *stream* at the end; a reader that went away has seen enough."""
+    try:
+        yield
+        stream.flush()
+    except BrokenPipeError:
+        # What is left in the buffer would be flushed at exit, and fail again.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
 
 
 def complain(line: str) -> None:
