@@ -1,12 +1,59 @@
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from cli_kit import Run
 
+from hermes_pgmemory.cli import reembed
 from hermes_pgmemory.config import field_docs
+
+
+class TestReembed:
+    """Which endpoint the new vectors come from, and what it is told."""
+
+    @pytest.fixture
+    def asked(self, home: Path, configure: Callable[..., None]):
+        def asked(*words: str) -> tuple[str, str]:
+            configure(
+                embed_url="https://old.example:8443/v1",
+                embed_api_key_env="OLD_KEY",
+                embed_protocol="openai",
+            )
+            parser = argparse.ArgumentParser()
+            reembed.configure(parser)
+            settings = reembed._settings(
+                parser.parse_args(words, argparse.Namespace(home=home))
+            )
+            return settings.embed_api_key_env, settings.embed_protocol
+
+        return asked
+
+    @pytest.mark.parametrize(
+        "url",
+        [
+            "https://new.example:8443/v1",
+            "https://old.example:8444/v1",
+            "http://old.example:8443/v1",
+            "",
+        ],
+    )
+    def test_another_server_is_not_told_the_key(self, asked, url: str):
+        assert asked("--embed-url", url) == ("", "auto")
+
+    @pytest.mark.parametrize(
+        "words",
+        [["--to", "m"], ["--embed-url", "https://me:pw@OLD.example:8443/api/embed"]],
+    )
+    def test_the_same_server_is(self, asked, words: list[str]):
+        assert asked(*words) == ("OLD_KEY", "openai")
+
+    def test_what_is_named_counts(self, asked):
+        own = ("--embed-api-key-env", "NEW_KEY", "--embed-protocol", "ollama")
+        assert asked("--embed-url", "http://new.example", *own) == ("NEW_KEY", "ollama")
+        assert asked(*own) == ("NEW_KEY", "ollama")
 
 
 class TestConfig:

@@ -55,6 +55,17 @@ def configure(parser: ArgumentParser) -> None:
         help="its endpoint (default: the one now configured); '' is this host's own",
     )
     parser.add_argument(
+        "--embed-api-key-env",
+        metavar="NAME",
+        help="environment variable with its bearer key (default: the one now "
+        "configured; none where --embed-url names another host)",
+    )
+    parser.add_argument(
+        "--embed-protocol",
+        choices=("auto", "openai", "ollama"),
+        help="its dialect (default: the one now configured; auto on another host)",
+    )
+    parser.add_argument(
         "--dimension",
         type=int,
         metavar="N",
@@ -127,12 +138,33 @@ def _check(args: Namespace) -> None:
 def _settings(args: Namespace) -> Settings:
     """Return the configured settings, with what the arguments replace."""
     settings = _database.settings_of(args)
-    given = {"embed_model": args.to, "embed_url": args.embed_url}
+    given = {
+        "embed_model": args.to,
+        "embed_url": args.embed_url,
+        "embed_api_key_env": args.embed_api_key_env,
+        "embed_protocol": args.embed_protocol,
+    }
     replaced = {key: value for key, value in given.items() if value is not None}
+    new_url = settings.embed_url if args.embed_url is None else args.embed_url
+    if _server(new_url) != _server(settings.embed_url):
+        # The key was given for the old one, and is a secret to any other.
+        replaced = {"embed_api_key_env": "", "embed_protocol": "auto"} | replaced
     if args.to is not None and args.to != settings.embed_model:
         # They belong to the model that is left.
         replaced |= {"embed_query_prefix": None, "embed_document_prefix": None}
     return settings.model_copy(update=replaced)
+
+
+def _server(url: str) -> tuple[str, str]:
+    """Return scheme and host with port of an endpoint; blank is this host's own."""
+    from hermes_pgmemory.embed.urls import parse_url  # noqa: PLC0415
+
+    url = url.strip()
+    return (
+        (url.partition(":")[0].lower(), parse_url(url, "auto").host)
+        if url
+        else ("", "")
+    )
 
 
 def _move(args: Namespace, settings: Settings, move: Move, dsn: str) -> Result:
