@@ -36,6 +36,8 @@ class Outage:
 
     since: float
     reason: str
+    for_operator: bool = False
+    """Whether waiting cannot end it: something must be changed."""
 
 
 class Chore:
@@ -224,13 +226,14 @@ class Writer:
         """Warn once per outage; return the seconds to wait before the next try."""
         # What a surprise says may quote a row.
         why = str(exc) if isinstance(exc, PgMemoryError) else type(exc).__name__
+        lasting = isinstance(exc, SchemaError | ConfigError)
         before = self.outage
         if before is None:
             log.warning("writes are kept in the journal: %s", why)
-            self.outage = Outage(time.time(), why)
+            self.outage = Outage(time.time(), why, lasting)
         elif why != before.reason:
             log.warning("writes are still kept in the journal, now because: %s", why)
-            self.outage = Outage(before.since, why)
+            self.outage = Outage(before.since, why, lasting)
         if self.outage is not None and self.outage != before:
             _tell(self.when_outage, self.outage)
         # What `before` checked may not hold after an outage.

@@ -111,6 +111,39 @@ class TestList:
         assert [letter["snippet"] for letter in ran.data["letters"]] == ["first"]
 
 
+class TestStoringWhatWaits:
+    @pytest.fixture
+    def left(self, home: Path) -> Journal:
+        """The journal of an agent that has ended."""
+        journal = Journal.claim(home / "pgvector" / "journal", quota_bytes=1 << 20)
+        journal.append([note("one"), note(FOREVER), note("two")])
+        journal.close()
+        return journal
+
+    def test_what_is_refused_is_not_counted_as_stored(
+        self, run: Run, left: Journal, dsn: str
+    ):
+        ran = run("replay", "--json")
+        assert ran.status == 1
+        told = {key: ran.data[key] for key in ("stored", "refused", "pending")}
+        assert told == {"stored": 2, "refused": 1, "pending": 0}
+        assert "replay --dead --list" in ran.err
+        assert contents(dsn) == ["one", "two"]
+        assert run("replay").status == 0
+
+    def test_a_schema_that_is_not_there_is_for_an_operator_to_mend(
+        self,
+        run: Run,
+        left: Journal,
+        new_database: Callable[..., str],
+        configure: Callable[..., None],
+    ):
+        configure(dsn=new_database(), embed_on_write=False)
+        ran = run("replay", "--json")
+        assert (ran.status, ran.data["stored"], ran.data["pending"]) == (1, 0, 3)
+        assert "hermes-pgvector" in ran.err
+
+
 class TestTryingAgain:
     def test_stores_them_in_order_with_their_own_time_beside_a_live_agent(
         self, run: Run, journal: Journal, dsn: str

@@ -5,7 +5,8 @@ still does not take stays in the journal.
 
 Writes that the database refused on their merits are put aside as dead letters.
 `--dead --list` shows them; `--dead`, once the cause is mended, tries them again, in
-their order, after what waits. What is refused again stays, and the status is 1.
+their order, after what waits. What is refused again stays. Whenever something was
+refused the status is 1.
 
 Examples:
   hermes-pgvector replay
@@ -16,10 +17,11 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from contextlib import closing
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from hermes_pgmemory.cli import _letters, _print
-from hermes_pgmemory.cli._result import Result, Status
+from hermes_pgmemory.cli._result import Result, Status, status_of
 
 if TYPE_CHECKING:
     from hermes_pgmemory.engine import Engine
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from hermes_pgmemory.paths import HomePaths
 
 TIMEOUT_S: Final = 600.0
+WHY: Final = "`hermes-pgvector replay --dead --list` says why"
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -66,57 +69,95 @@ def run(args: Namespace) -> Result:
         return _listed(paths)
     settings = parse(load_section(paths.config)).checked()
     before = journal.inspect(paths.journal)
-    todo = before.pending or (args.dead and before.dead_letters)
-    why_not: str | None = None
-    if todo:
+    done = _Done(before, before, before)
+    if before.pending or (args.dead and before.dead_letters):
         with closing(Engine(paths, settings)) as engine:
             engine.start()
-            why_not = _drain(engine, dead=args.dead, timeout_s=args.timeout)
-    if why_not:
-        _print.complain(why_not)
-    return _told(paths, before, dead=args.dead, done=not why_not)
+            done = _work(engine, before, dead=args.dead, timeout_s=args.timeout)
+    if done.why_not:
+        _print.complain(done.why_not)
+    return _told(paths, done, dead=args.dead)
 
 
-def _drain(engine: Engine, *, dead: bool, timeout_s: float) -> str | None:
-    """Store what waits, then try dead letters again; return what stands in the way."""
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """The journals before, between and after the two parts of the work."""
+
+    before: JournalStatus
+    drained: JournalStatus
+    after: JournalStatus
+    why_not: str = ""
+    """What stood in the way; "" is nothing."""
+    status: Status = Status.DONE
+
+    @property
+    def refused(self) -> int:
+        """Writes that waited and were put aside instead of stored."""
+        return max(0, self.drained.dead_letters - self.before.dead_letters)
+
+    @property
+    def stored(self) -> int:
+        """Writes that waited and are stored now."""
+        return max(0, self.before.pending - self.drained.pending - self.refused)
+
+    @property
+    def revived(self) -> int:
+        """Dead letters that are stored now."""
+        return max(0, self.drained.dead_letters - self.after.dead_letters)
+
+
+def _work(
+    engine: Engine, before: JournalStatus, *, dead: bool, timeout_s: float
+) -> _Done:
+    """Store what waits, then try dead letters again."""
+    from hermes_pgmemory import journal  # noqa: PLC0415
     from hermes_pgmemory.errors import ConfigError, SchemaError, Unavailable  # noqa: PLC0415
 
+    why_not, status = "", Status.DONE
     again = "the time is up; run it again"
-    if not engine.writer.flush(timeout_s=timeout_s):
+    flushed = engine.writer.flush(timeout_s=timeout_s)
+    drained = journal.inspect(engine.paths.journal)
+    if not flushed:
         outage = engine.writer.outage
-        return outage.reason if outage else again
-    try:
-        if dead and not engine.retry_dead_letters(timeout_s=timeout_s):
-            return again
-    except (Unavailable, SchemaError, ConfigError) as exc:
-        return str(exc)
-    return None
+        why_not, status = outage.reason if outage else again, Status.UNAVAILABLE
+        if outage and outage.for_operator:
+            status = Status.FAILED
+    elif dead:
+        try:
+            if not engine.retry_dead_letters(timeout_s=timeout_s):
+                why_not, status = again, Status.UNAVAILABLE
+        except (Unavailable, SchemaError, ConfigError) as exc:
+            why_not, status = str(exc), status_of(exc)
+    after = journal.inspect(engine.paths.journal)
+    return _Done(before, drained, after, why_not, status)
 
 
-def _told(paths: HomePaths, before: JournalStatus, *, dead: bool, done: bool) -> Result:
+def _told(paths: HomePaths, done: _Done, *, dead: bool) -> Result:
     from hermes_pgmemory import journal  # noqa: PLC0415
     from hermes_pgmemory.dead_letters import shown  # noqa: PLC0415
 
-    after = journal.inspect(paths.journal)
-    stored = max(0, before.pending - after.pending)
-    revived = max(0, before.dead_letters - after.dead_letters) if dead else 0
     left = shown(journal.dead_letters(paths.journal)) if dead else []
+    stored, status = done.stored + done.revived, done.status
+    if status is Status.DONE and (done.refused or left):
+        status = Status.FAILED
     data: dict[str, Any] = {
-        "stored": stored + revived,
-        "pending": after.pending,
-        "dead_letters": after.dead_letters,
+        "stored": stored,
+        "refused": done.refused,
+        "pending": done.after.pending,
+        "dead_letters": done.after.dead_letters,
     }
     if dead:
-        data |= {"revived": revived, "letters": _letters.data(left)}
-    status = Status.DONE if done else Status.UNAVAILABLE
+        data |= {"revived": done.revived, "letters": _letters.data(left)}
+    elif done.refused:
+        _print.complain(f"the database refused {done.refused} writes; {WHY}")
     return Result(
         data=data,
         tables=[_letters.table(left)] if left else [],
         text=(
-            f"stored {stored + revived} writes, {after.pending} wait, "
-            f"{after.dead_letters} were refused by the database"
+            f"stored {stored} writes, {done.after.pending} wait, "
+            f"{done.after.dead_letters} were refused by the database"
         ),
-        status=Status.FAILED if done and left else status,
+        status=status,
     )
 
 
