@@ -6,10 +6,10 @@ table and the error messages all derive from `Settings`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Annotated, Any, Final, Literal, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, cast, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -39,11 +39,33 @@ def _split_list(value: object) -> object:
         return ()
     if isinstance(value, str):
         return tuple(part.strip() for part in value.split(",") if part.strip())
-    return value
+    many = isinstance(value, list | tuple)
+    items = cast("Sequence[object]", value) if many else (value,)
+    return tuple(_as_text(item) for item in items)
 
 
 def _empty_map(value: object) -> object:
-    return {} if value is None or value == "" else value
+    if not isinstance(value, dict):
+        return {} if value is None or value == "" else value
+    pairs = cast("dict[object, object]", value).items()
+    return {_as_text(key): _as_text(item) for key, item in pairs}
+
+
+def _as_text(value: object) -> object:
+    """Spell a number as it was: YAML takes a theme called 2026 for one."""
+    return str(value) if type(value) in (int, float) else value
+
+
+@dataclass(frozen=True, slots=True)
+class WhenWrong:
+    """What is in effect for a setting whose value makes no sense.
+
+    For settings that hold something back: their default would let it go.
+    """
+
+    value: Any
+    told: str
+    """The same for people."""
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_split_list)]
@@ -57,7 +79,10 @@ class Settings(BaseModel):
         frozen=True, extra="forbid", use_attribute_docstrings=True
     )
 
-    dsn: SecretStr = SecretStr("")
+    # Its default is another database, which nobody asked for.
+    dsn: Annotated[SecretStr, WhenWrong(UNUSABLE_DSN, "nothing is stored")] = SecretStr(
+        ""
+    )
     """PostgreSQL connection string; empty starts an embedded server in HERMES_HOME."""
 
     dsn_read: SecretStr = SecretStr("")
@@ -111,22 +136,32 @@ class Settings(BaseModel):
     journal_quota_mb: Annotated[int, Field(ge=1, le=1_000_000)] = 512
     """Megabytes the journal may take during an outage; then writes are refused."""
 
-    bulk_sync_on_init: bool = True
+    bulk_sync_on_init: Annotated[
+        bool, WhenWrong(value=False, told="they are not followed")
+    ] = True
     """Follow MEMORY.md and USER.md: import what is new, retire what is gone."""
 
-    sync_turns: bool = True
+    sync_turns: Annotated[bool, WhenWrong(value=False, told="no turn is kept")] = True
     """Keep conversation turns."""
 
     turn_min_chars: Annotated[int, Field(ge=0, le=100_000)] = 40
     """Shorter turns are not kept."""
 
-    conversation_embed_policy: Literal["all", "substantive_only", "none"] = "all"
+    conversation_embed_policy: Annotated[
+        Literal["all", "substantive_only", "none"],
+        WhenWrong("none", "no turn is embedded"),
+    ] = "all"
     """Which kept turns are embedded; the others are found by their words."""
 
-    write_contexts: Names = ("primary", "cron")
+    write_contexts: Annotated[Names, WhenWrong((), "no agent writes")] = (
+        "primary",
+        "cron",
+    )
     """Agent contexts that may write; the others only recall."""
 
-    allowed_themes: Names = ()
+    allowed_themes: Annotated[
+        Names, WhenWrong(("default",), "every theme becomes default")
+    ] = ()
     """Themes that may exist; a stranger becomes `default`. Empty allows all."""
 
     identity_aliases: Annotated[dict[str, str], BeforeValidator(_empty_map)] = {}
@@ -156,7 +191,8 @@ class Parsed:
 
     settings: Settings
     problems: Mapping[str, str]
-    """Full key to complaint; the settings hold defaults for these keys."""
+    """Full key to complaint; the settings hold defaults for these keys, or what is
+    safe."""
 
     def checked(self) -> Settings:
         """Return the settings, or raise if anything was wrong.
@@ -172,36 +208,48 @@ class Parsed:
 def parse(raw: Mapping[str, Any]) -> Parsed:
     """Build settings from the section *raw*; bad keys fall back to defaults.
 
+    Where a default would do what the operator may have wanted to prevent (`WhenWrong`),
+    they fall back to what is safe, a misspelled key included.
+
     Never raises: an agent must run. Every unknown, mistyped or out-of-range key is
     in `problems`, so that the caller can name them all at once.
     """
-    known = Settings.model_fields
-    problems = {
-        f"{SECTION}.{key}": f"unknown setting{_suggestion(str(key), known)}"
-        for key in raw
-        if key not in known
-    }
-    usable = {key: value for key, value in raw.items() if key in known}
     # An empty YAML value (`dsn:`) means "not set".
-    usable = {key: value for key, value in usable.items() if value is not None}
+    usable = {
+        key: value
+        for key, value in raw.items()
+        if key in Settings.model_fields and value is not None
+    }
+    problems: dict[str, str] = {}
+    for key in raw:
+        if key not in Settings.model_fields:
+            problems[f"{SECTION}.{key}"] = _unknown(str(key), usable)
     try:
         return Parsed(Settings.model_validate(usable), problems)
     except ValidationError as exc:
         for error in exc.errors(include_input=False, include_url=False):
             key = str(error["loc"][0])
-            if key == "dsn":
-                # Its default is another database, which nobody asked for.
-                problems[f"{SECTION}.dsn"] = f"{error['msg']}; nothing is stored"
-                usable["dsn"] = UNUSABLE_DSN
-                continue
-            problems[f"{SECTION}.{key}"] = f"{error['msg']}; using the default"
             usable.pop(key, None)
+            effect = _fall_back(key, usable) or "using the default"
+            problems[f"{SECTION}.{key}"] = f"{error['msg']}; {effect}"
     return Parsed(Settings.model_validate(usable), problems)
 
 
-def _suggestion(key: str, known: Mapping[str, FieldInfo]) -> str:
-    near = get_close_matches(key, known, n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+def _unknown(key: str, usable: dict[str, Any]) -> str:
+    near = get_close_matches(key, Settings.model_fields, n=1)
+    if not near:
+        return "unknown setting"
+    effect = "" if near[0] in usable else _fall_back(near[0], usable)
+    return f"unknown setting; did you mean {near[0]!r}?{effect and f' Now {effect}'}"
+
+
+def _fall_back(key: str, usable: dict[str, Any]) -> str:
+    """Put what is safe in the place of *key*, where its default is not; tell that."""
+    for marker in Settings.model_fields[key].metadata:
+        if isinstance(marker, WhenWrong):
+            usable[key] = marker.value
+            return marker.told
+    return ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,13 @@ from pathlib import Path
 import dotenv
 import pytest
 
-from hermes_pgmemory.config import ENVIRONMENT, field_docs, parse
+from hermes_pgmemory.config import (
+    ENVIRONMENT,
+    UNUSABLE_DSN,
+    Settings,
+    field_docs,
+    parse,
+)
 from hermes_pgmemory.errors import ConfigError
 from hermes_pgmemory.settings_file import active_provider, load_dotenv, load_section
 
@@ -94,6 +100,55 @@ class TestReading:
         config.write_text("plugins: {pgvector: {dsn: d}}\n")
         load_section(config)["dsn"] = "changed"
         assert load_section(config) == {"dsn": "d"}
+
+
+class TestWhatIsWrong:
+    """A setting that holds something back never lets it go by mistake."""
+
+    @pytest.mark.parametrize(
+        ("text", "key", "strict"),
+        [
+            ("allowed_themes: {marketing: yes}", "allowed_themes", ("default",)),
+            ("allowed_themes: [[marketing]]", "allowed_themes", ("default",)),
+            ("allowed_theme: [marketing]", "allowed_themes", ("default",)),
+            ("sync_turns: flase", "sync_turns", False),
+            ("sync-turns: false", "sync_turns", False),
+            ("bulk_sync_on_init: nope", "bulk_sync_on_init", False),
+            ("write_contexts: {cron: 1}", "write_contexts", ()),
+            ("conversation_embed_policy: nothing", "conversation_embed_policy", "none"),
+        ],
+    )
+    def test_it_is_taken_for_the_strictest(
+        self, config: Path, text: str, key: str, strict: object
+    ):
+        config.write_text(f"plugins: {{pgvector: {{{text}}}}}\n")
+        parsed = parse(load_section(config))
+        assert getattr(parsed.settings, key) == strict
+        assert len(parsed.problems) == 1
+
+    def test_a_key_spelled_right_counts_beside_one_spelled_wrong(self):
+        parsed = parse({"sync_turn": False, "sync_turns": True})
+        assert parsed.settings.sync_turns is True
+        assert list(parsed.problems) == ["plugins.pgvector.sync_turn"]
+
+    @pytest.mark.parametrize("raw", [{"dns": "host=h"}, {"dsn": ["host=h"]}])
+    def test_without_a_usable_dsn_nothing_is_stored_elsewhere(self, raw: dict):
+        parsed = parse(raw)
+        assert parsed.settings.dsn.get_secret_value() == UNUSABLE_DSN
+        assert "nothing is stored" in str(parsed.problems)
+
+    def test_any_other_has_its_default(self):
+        parsed = parse({"prefetch_limit": "many", "prefetch_limits": 3})
+        assert parsed.settings == Settings()
+
+    def test_numbers_are_names(self, config: Path):
+        config.write_text(
+            "plugins:\n  pgvector:\n    allowed_themes: [2026, marketing, 1.5]\n"
+            "    identity_aliases: {15550100: 7}\n"
+        )
+        settings = parse(load_section(config)).checked()
+        assert settings.allowed_themes == ("2026", "marketing", "1.5")
+        assert settings.identity_aliases == {"15550100": "7"}
 
 
 class TestEnvironment:
