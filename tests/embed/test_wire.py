@@ -85,8 +85,18 @@ class TestMatching:
     def test_a_missing_index_leaves_a_gap(self):
         assert read(data((0, [1, 0]), (2, [0, 1])), 3) == [[1, 0], None, [0, 1]]
 
-    def test_an_index_that_comes_twice_is_believed_neither_time(self):
-        assert read(data((0, [1, 0]), (0, [0, 1])), 2) == [None, None]
+    @pytest.mark.parametrize(
+        "indexes",
+        [(0, 0), (1, 1), (0, 1, 1), (1, 2), (1, 2, 3), (0, 1, 3), (0, 1, "2")],
+    )
+    def test_indexes_that_cannot_all_be_right_are_not_believed_at_all(self, indexes):
+        vectors = ([1, 0], [0, 1], [1, 1])
+        pairs = zip(indexes, vectors, strict=False)
+        assert read(data(*pairs), 3) == [None, None, None]
+
+    @pytest.mark.parametrize("index", [0, 1, 7, None])
+    def test_the_only_vector_is_the_only_texts(self, index):
+        assert read(data((index, [1, 0])), 1) == [[1, 0]]
 
     @pytest.mark.parametrize("index", [-1, 7, "0", True, None, 0.0])
     def test_an_index_that_is_none_of_ours_is_ignored(self, index):

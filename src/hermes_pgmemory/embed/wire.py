@@ -198,15 +198,19 @@ def _by_index(rows: list[object], count: int) -> list[Item]:
     entries = [_mapping(row) for row in rows]
     if not any("index" in entry for entry in entries):
         return _by_position([entry.get("embedding") for entry in entries], count)
-    found: dict[int, list[object]] = {}
-    for entry in entries:
-        index = entry.get("index")
-        if type(index) is int and 0 <= index < count:
-            found.setdefault(index, []).append(entry.get("embedding"))
-    # An index that comes twice proves nothing about either vector.
-    return [
-        unit(found[i][0]) if len(found.get(i, ())) == 1 else None for i in range(count)
-    ]
+    if len(entries) == count == 1:
+        return [unit(entries[0].get("embedding"))]
+    indexes = [entry.get("index") for entry in entries]
+    found = {
+        index: entry.get("embedding")
+        for index, entry in zip(indexes, entries, strict=True)
+        if type(index) is int and 0 <= index < count
+    }
+    # One that is repeated or none of ours, or a count that may begin at 1, makes all of
+    # them doubtful: a vector with the wrong text is worse than another request.
+    if len(found) != len(entries) or 0 not in found:
+        return [None] * count
+    return [unit(found[i]) if i in found else None for i in range(count)]
 
 
 def unit(value: object) -> list[float] | BadVector:
