@@ -114,18 +114,23 @@ find_python() {
 check_python() {
   local facts version supported managed hosts
   command -v "$python" > /dev/null || die "there is no Python at $python; change --python"
-  facts=$("$python" - << 'END' 2> /dev/null
-import importlib.util, os, sys, sysconfig
+  # No module of the folder we are run in may be taken for one of Python's: -P sees to
+  # that, which is new in 3.11; until it is known, nothing but sys is imported.
+  facts=$("$python" -c 'import sys
 print("%d.%d" % sys.version_info[:2])
-print("yes" if (3, 11) <= sys.version_info[:2] < (3, 14) else "no")
+print("yes" if (3, 11) <= sys.version_info[:2] < (3, 14) else "no")' 2> /dev/null) ||
+    die "$python does not run; give the Python of the environment that runs hermes with --python"
+  { read -r version; read -r supported; } <<< "$facts"
+  [ "$supported" = yes ] || die "$python is Python $version; hermes-pgmemory needs 3.11, 3.12 or 3.13"
+  facts=$("$python" -P - << 'END' 2> /dev/null
+import importlib.util, os, sys, sysconfig
 own = sys.prefix != sys.base_prefix
 marker = os.path.join(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED")
 print("yes" if os.path.exists(marker) and not own else "no")
 print("yes" if importlib.util.find_spec("hermes_cli") else "no")
 END
   ) || die "$python does not run; give the Python of the environment that runs hermes with --python"
-  { read -r version; read -r supported; read -r managed; read -r hosts; } <<< "$facts"
-  [ "$supported" = yes ] || die "$python is Python $version; hermes-pgmemory needs 3.11, 3.12 or 3.13"
+  { read -r managed; read -r hosts; } <<< "$facts"
   [ "$managed" = no ] || die "$python belongs to the operating system, which lets nobody install into it (PEP 668); install hermes-agent into a virtual environment and give its Python with --python"
   [ "$hosts" = yes ] || die "hermes-agent is not installed for $python; give the Python of the environment that runs hermes with --python"
 }
@@ -133,12 +138,12 @@ END
 # Sets `pip`, the command that installs into the environment. Those that uv makes have
 # no pip.
 find_pip() {
-  if "$python" -m pip --version > /dev/null 2>&1; then
-    pip=("$python" -m pip)
+  if "$python" -P -m pip --version > /dev/null 2>&1; then
+    pip=("$python" -P -m pip)
   elif command -v uv > /dev/null; then
     pip=(uv pip)
-  elif "$python" -m ensurepip > /dev/null 2>&1; then
-    pip=("$python" -m pip)
+  elif "$python" -P -m ensurepip > /dev/null 2>&1; then
+    pip=("$python" -P -m pip)
   else
     die "$python has neither pip nor ensurepip, and there is no uv; install one of them"
   fi
@@ -167,9 +172,9 @@ default_spec() {
 }
 
 # ours ARGS: hermes-pgvector, as this environment has it.
-ours() { "$python" -m hermes_pgmemory "$@" ${home:+--home "$home"}; }
+ours() { "$python" -P -m hermes_pgmemory "$@" ${home:+--home "$home"}; }
 
-installed() { "$python" -c 'import hermes_pgmemory' 2> /dev/null; }
+installed() { "$python" -P -c 'import hermes_pgmemory' 2> /dev/null; }
 
 install_package() {
   [ -n "$spec" ] || spec=$(default_spec)
@@ -178,9 +183,20 @@ install_package() {
   installed || die "$python cannot import hermes_pgmemory after installing $spec; is it that package?"
 }
 
+# in_the_host: whether the plugin is still in the host, which only the package can undo.
+in_the_host() {
+  local root=${home:-${HERMES_HOME:-${HOME:-}/.hermes}}
+  if [ -e "$root/plugins/pgvector" ]; then
+    grep -qs '^# Door of hermes-pgmemory ' "$root/plugins/pgvector/__init__.py"
+  else
+    grep -Eqs "provider:[[:space:]]*[\"']?pgvector([^[:alnum:]_-]|\$)" "$root/config.yaml"
+  fi
+}
+
 remove() {
   if ! installed; then
     say "hermes-pgmemory is not installed for $python"
+    ! in_the_host || die "the plugin is still in the host, and only the package takes it out: run this again with --no-setup, then with --uninstall"
     return
   fi
   # What runs from the package's files must not outlive them.

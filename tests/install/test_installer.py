@@ -137,6 +137,40 @@ class TestRefusing:
         assert len(done.stderr.splitlines()) > 2
 
 
+class TestWhereItIsRun:
+    def test_no_module_that_lies_there_is_run(self, environment: Callable):
+        host = environment()
+        trap = "import pathlib; pathlib.Path(__file__).with_suffix('.run').touch()"
+        for name in ("sysconfig", "pip", "ensurepip", "hermes_cli", "hermes_pgmemory"):
+            (host.user_home / f"{name}.py").write_text(trap)
+        done = host.install("--uninstall")
+        assert NOT_THERE in done.stderr
+        assert list(host.user_home.glob("*.run")) == []
+
+
+class TestAfterTheLastPackageIsGone:
+    """Somebody uninstalled the package by hand; the host still asks for it."""
+
+    @pytest.mark.parametrize("what", ["door", "provider", "foreign", "nothing"])
+    def test_uninstall_says_what_is_left(self, environment: Callable, what: str):
+        host = environment()
+        home = host.user_home / ".hermes"
+        (home / "plugins").mkdir(parents=True)
+        provider = "honcho" if what == "nothing" else "pgvector"
+        (home / "config.yaml").write_text(f"memory: {{provider: '{provider}'}}\n")
+        if what in ("door", "foreign"):
+            folder = home / "plugins" / "pgvector"
+            folder.mkdir()
+            mark = "# Door of hermes-pgmemory 1.0.0, checksum 0\n"
+            (folder / "__init__.py").write_text(mark if what == "door" else "# mine\n")
+        done = host.install("--uninstall")
+        assert NOT_THERE in done.stderr
+        if what in ("door", "provider"):
+            assert "still in the host" in last_line(done)
+        else:
+            assert done.returncode == 0
+
+
 class TestInstalling:
     def test_from_the_checkout_twice_and_away_again(self, environment: Callable):
         host = environment()
