@@ -228,7 +228,11 @@ class _Setup:
     def _activate(self) -> Told:
         written = activation.switch_on(self._paths, self._changes)
         outcome = Outcome.DONE if written else Outcome.UNCHANGED
-        return outcome, f"memory.provider is {PROVIDER} in {self._paths.config}"
+        config = self._paths.config
+        detail = f"memory.provider is {PROVIDER} in {config}"
+        if settings_file.is_exposed(config, self._settings):
+            detail += f"; everybody may read the password in it: chmod go= {config}"
+        return outcome, detail
 
     def _model_known(self) -> EmbeddingModel:
         if self._model is None:

@@ -8,7 +8,38 @@ import pytest
 from cli_kit import Run
 
 from hermes_pgmemory.cli import reembed
-from hermes_pgmemory.config import field_docs
+from hermes_pgmemory.cli.config import visible
+from hermes_pgmemory.config import Settings, field_docs
+from hermes_pgmemory.settings_file import is_exposed
+
+
+class TestExposed:
+    """A password in a file that anybody may read is told."""
+
+    @pytest.mark.parametrize(
+        ("settings", "mode", "expected"),
+        [
+            ({"dsn": "host=h password=x"}, 0o644, True),
+            ({"dsn": "postgresql://u:p/w@h/d"}, 0o644, True),
+            ({"dsn_read": "host=h password = x"}, 0o644, True),
+            ({"embed_url": "https://u:p@h/v1"}, 0o604, True),
+            ({"dsn": "host=h password=x"}, 0o640, False),
+            ({"dsn": "host=h", "embed_url": "http://h:80/v1"}, 0o644, False),
+        ],
+    )
+    def test_whichever_setting_holds_it(
+        self, home: Path, settings: dict[str, str], mode: int, expected: bool
+    ):
+        config = home / "config.yaml"
+        config.touch(mode)
+        config.chmod(mode)
+        assert is_exposed(config, Settings.model_validate(settings)) is expected
+
+
+def test_no_part_of_a_password_is_shown():
+    for password in ("p@ss", "p/ss", "p:s@s/", "p?s"):
+        url = f"http://user:{password}@host:1/v1"
+        assert visible(Settings(embed_url=url))["embed_url"] == "http://***@host:1/v1"
 
 
 class TestReembed:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from cli_kit import Run
+from psycopg.conninfo import make_conninfo
 
 from hermes_pgmemory import setup
 from hermes_pgmemory.paths import HomePaths
@@ -29,11 +30,13 @@ class TestOwnDatabase:
     def test_it_does_everything_and_then_activates(
         self, run: Run, home: Path, new_database: NewDatabase
     ):
-        dsn = new_database()
+        dsn = make_conninfo(new_database(), password="hunter2")
         (home / "config.yaml").write_text("# mine\nmodel: {default: x}  # y\n")
+        (home / "config.yaml").chmod(0o644)
         ran = run("setup", "--dsn", dsn, "--json")
         assert ran.status == 0, ran.err
         assert ran.data["ok"] is True
+        assert "everybody may read the password" in ran.data["steps"][-1]["detail"]
         config = home / "config.yaml"
         assert config.read_text().startswith("# mine\nmodel: {default: x}  # y\n")
         assert active_provider(config) == "pgvector"

@@ -19,8 +19,9 @@ from hermes_pgmemory.cli._result import Result, Status, Table
 if TYPE_CHECKING:
     from hermes_pgmemory.config import Settings
 
-_CREDENTIALS: Final = re.compile(r"(?<=//)[^/@]*(?=@)|(?<=[?&])([^=&]+)=[^&#]*")
-"""User and password, and every query parameter's value, of a URL."""
+_CREDENTIALS: Final = re.compile(r"(?<=//).*(?=@)|(?<=[?&])([^=&]+)=[^&#]*")
+"""User and password, and every query parameter's value, of a URL. A password may hold
+@ or / though it must not: up to the last @ nothing is shown."""
 
 
 def configure(parser: ArgumentParser) -> None:

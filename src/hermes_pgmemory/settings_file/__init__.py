@@ -24,11 +24,13 @@ from hermes_pgmemory.paths import PROVIDER, HomePaths
 from hermes_pgmemory.settings_file import _yaml
 from hermes_pgmemory.settings_file._edit import edit
 from hermes_pgmemory.settings_file._env import expand, has_reference, load_dotenv
+from hermes_pgmemory.settings_file._exposed import is_exposed
 from hermes_pgmemory.settings_file._replace import locked, replace_text
 
 __all__ = [
     "active_provider",
     "enabled_plugins",
+    "is_exposed",
     "load_dotenv",
     "load_section",
     "put_back",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import stat
 import sys
 from collections.abc import Iterator
 from importlib import metadata
@@ -13,6 +12,7 @@ from typing import Final
 
 from hermes_pgmemory.cli._doctor._world import Finding, Level, World
 from hermes_pgmemory.paths import HomePaths
+from hermes_pgmemory.settings_file import is_exposed
 from hermes_pgmemory.survey import SETUP, Part, State
 
 PACKAGE: Final = "hermes-pgmemory"
@@ -103,7 +103,7 @@ def permissions(world: World) -> Finding:
     """Can nobody else read what is ours?"""
     bare = [path for path in _ours(world.paths) if path.stat().st_mode & 0o077]
     config = world.paths.config
-    if _has_password(world) and config.stat().st_mode & stat.S_IROTH:
+    if is_exposed(config, world.settings):
         bare.append(config)
     if not bare:
         return Finding(Level.OK, f"{world.paths.state} is closed to others")
@@ -126,13 +126,6 @@ def _ours(paths: HomePaths) -> Iterator[Path]:
             yield path
     if paths.journal.is_dir():
         yield from (path for path in sorted(paths.journal.rglob("*")) if path.is_file())
-
-
-def _has_password(world: World) -> bool:
-    dsn = world.settings.dsn.get_secret_value()
-    return world.paths.config.is_file() and bool(
-        re.search(r"password\s*=|://[^/@]*:[^/@]+@", dsn)
-    )
 
 
 def disk(world: World) -> Finding:
