@@ -96,6 +96,13 @@ def test_what_troubleshooting_quotes_is_what_is_said():
     assert [part for part in words if part not in source] == []
 
 
+def test_no_advice_puts_an_owners_connection_string_on_a_command_line():
+    files = [*PAGES, *sorted((ROOT / "src").rglob("*.py"))]
+    told = {file: re.sub(r'"\s+f?"', "", file.read_text()) for file in files}
+    shown = re.compile(r"--admin-dsn ?=? ?(?:DSN\b|[\"']?(?:host=|postgres))")
+    assert [file for file, text in told.items() if shown.search(text)] == []
+
+
 def test_the_figures_of_recall_are_those_of_the_code():
     page = (DOCS / "explanation" / "recall.md").read_text()
     numbers = {float(number) for number in re.findall(r"(?<![\w.])\d+(?:\.\d+)?", page)}

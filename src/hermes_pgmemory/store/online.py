@@ -77,7 +77,8 @@ def _claim(conn: psycopg.Connection[Any], command: str) -> None:
     if pid != conn.info.backend_pid:
         raise SchemaError(
             f"this connection goes through a pooler: run `hermes-pgvector {command} "
-            "--admin-dsn DSN` with one that leads to the server itself"
+            "--admin-dsn -` with a DSN on standard input that leads to the server "
+            "itself"
         )
 
 
@@ -131,7 +132,8 @@ def _as_owner(conn: psycopg.Connection[Any], command: str) -> Generator[None]:
     except pg.InsufficientPrivilege as exc:
         raise SchemaError(
             f"{exc.diag.message_primary}: run `hermes-pgvector {command} --admin-dsn "
-            f"DSN` as the owner of the tables, not as {conn.info.user}"
+            "-` with the DSN of the tables' owner on standard input, not as "
+            f"{conn.info.user}"
         ) from exc
     except pg.DependentObjectsStillExist as exc:
         raise SchemaError(

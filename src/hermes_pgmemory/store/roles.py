@@ -81,7 +81,8 @@ def explain(error: SchemaError, dsn: str) -> SchemaError:
         return error
     return SchemaError(
         f"role {role} lacks {_told(missing)}: run `hermes-pgvector migrate "
-        f"--admin-dsn DSN --runtime-role {role}` with the DSN of the tables' owner"
+        f"--admin-dsn - --runtime-role {role}` with the DSN of the tables' owner on "
+        "standard input"
     )
 
 
