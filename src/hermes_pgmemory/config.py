@@ -131,7 +131,7 @@ class Settings(BaseModel):
     """Scope of a recall tool called without one: current, all, or a theme."""
 
     write_queue_maxsize: Annotated[int, Field(ge=1, le=100_000)] = 256
-    """Writes stored in one batch, 64 at most; the journal on disk holds the rest."""
+    """Kept for compatibility: writes stored in one batch. More than 64 means 64."""
 
     journal_quota_mb: Annotated[int, Field(ge=1, le=1_000_000)] = 512
     """Megabytes the journal may take during an outage; then writes are refused."""

@@ -182,9 +182,9 @@ class TestDropping:
         index()
         memory.query("DELETE FROM memory_entries WHERE agent_identity = 'home'")
         ran = index()
-        assert "add --execute" in ran.out
+        assert "add --drop-small" in ran.out
         assert mark_of("home") in indexes()
-        assert index("--execute").status == 0
+        assert index("--drop-small").status == 0
         assert set(indexes()) == {"all", mark_of("work")}
 
     def test_auto_drops_it_and_is_silent_about_what_there_is_not(
@@ -207,9 +207,9 @@ class TestDropping:
         fill()
         for name in ("mine", "pgmemory_sealed_mine"):
             memory.query(f"CREATE INDEX {name} ON memory_entries (updated_at)")
-        index("--execute")
+        index("--drop-small")
         memory.query("DELETE FROM memory_entries")
-        index("--execute")
+        index("--drop-small")
         kept = memory.query(
             "SELECT to_regclass(n) IS NOT NULL FROM (VALUES"
             " ('mine'), ('pgmemory_sealed_mine')) AS v (n)"

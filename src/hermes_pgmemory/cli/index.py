@@ -8,7 +8,7 @@ whether or not this ever ran; on large themes they get slower without.
 
 Locks nothing that agents need, but a build waits for every transaction that is open
 when it starts. It needs the tables' owner, not through a pooler. An index of a theme
-that has become small is only named, unless --execute or --auto drops it.
+that has become small is only named, unless --drop-small or --auto drops it.
 
 From cron, once a night or after a large import, --auto does what is worth it:
 
@@ -51,7 +51,7 @@ def configure(parser: ArgumentParser) -> None:
         "and drop indexes of themes that have become small",
     )
     kind.add_argument(
-        "--execute", action="store_true", help="drop indexes of small themes, too"
+        "--drop-small", action="store_true", help="drop indexes of small themes, too"
     )
     parser.add_argument(
         "--min-rows",
@@ -101,7 +101,7 @@ def run(args: Namespace) -> Result:
                 done = index.carry_out(
                     indexing,
                     found,
-                    drop=args.execute or args.auto,
+                    drop=args.drop_small or args.auto,
                     memory_mb=args.memory_mb,
                     workers=args.workers,
                     advance=advance,
@@ -118,7 +118,7 @@ def _told(found: Survey, done: Sequence[Done], *, executed: bool) -> Result:
     lines = [f"{len(done)} of {len(done) + due} steps done" if executed else ""]
     if due:
         lines.append(
-            f"{due} indexes of small themes would be dropped; add --execute to do it"
+            f"{due} indexes of small themes would be dropped; add --drop-small to do it"
             if executed
             else f"{due} steps to take; leave --plan out to take them"
         )

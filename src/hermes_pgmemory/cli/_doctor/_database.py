@@ -53,8 +53,8 @@ def role(world: World) -> Finding:
     return Finding(
         Level.WRONG,
         f"role {server.role} lacks {server.lacks}",
-        f"run `hermes-pgvector migrate --admin-dsn - --runtime-role {server.role}` with "
-        "the DSN of the tables' owner on standard input",
+        f"run `hermes-pgvector migrate --admin-dsn - --runtime-role {server.role}` "
+        "with the DSN of the tables' owner on standard input",
     )
 
 
