@@ -191,9 +191,12 @@ def main() -> int:
         return 130
     for finding in verdict.findings[:50]:
         say(f"seed {seed}, round {done}: {finding}")
+    if book.refused:
+        say(f"seed {seed}: {book.refused} writes were refused by a journal")
     figures = {
         "rounds": done,
         "accepted": book.accepted,
+        "refused": book.refused,
         "stored": book.accepted - verdict.lost,
         "lost": verdict.lost,
         "duplicated": verdict.duplicated,

@@ -174,20 +174,22 @@ class Book:
         tail = self._tails.get(place, [])
         if list(heard) in (expected, expected + tail):
             return
-        allowed = Counter(expected) + Counter(tail)
+        whole = expected + tail
         missing = Counter(expected) - Counter(heard)
-        extra = Counter(heard) - allowed
+        extra = Counter(heard) - Counter(whole)
         for turn in missing.elements():
             verdict.note("lost", place, turn)
         for turn in extra.elements():
             verdict.note("duplicated", place, turn)
-        if not missing and not extra:
-            at = next(
-                i
-                for i, (a, b) in enumerate(zip(heard, expected, strict=False))
-                if a != b
-            )
-            verdict.note("out of order", place, heard[at])
+        if missing or extra:
+            return
+        for said, wanted in zip(heard, whole, strict=False):
+            if said != wanted:
+                verdict.note("out of order", place, said)
+                return
+        # All of it in order, and yet not all: half of the turn that was cut short.
+        for turn in whole[len(heard) :]:
+            verdict.note("lost", place, turn)
 
 
 def _victim(rows: dict[str, Row], operation: Operation) -> str | None:

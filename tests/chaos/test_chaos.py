@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -178,10 +179,20 @@ class TestJudging:
         assert self.turns(book, 1, 2) == (0, 0, 0)
         assert self.turns(book) == (2, 0, 0)
 
+    def test_of_half_a_turn(self, told):
+        half = [("marketing", "s", "user", "question 1")]
+        book = told(self.turn(1), cut=True)
+        assert self.counts(book.compare([], half)) == (1, 0, 0)
+        book = told(self.turn(1))
+        assert self.counts(book.compare([], half)) == (1, 0, 0)
+        other = [("marketing", "s", "assistant", "answer 1"), *half]
+        assert self.counts(book.compare([], other)) == (0, 0, 1)
+        book = told(self.turn(1), cut=True)
+        assert self.counts(book.compare([], other)) == (0, 0, 1)
+
 
 def test_waiting_costs_no_processor_time(tmp_path, dsn_of):
     """An idle agent, and one whose database is away, do not spin."""
-    psutil = pytest.importorskip("psutil")
     agent = subprocess.Popen(
         [sys.executable, "-c", AGENT, str(tmp_path), dsn_of(8)],
         stdin=subprocess.PIPE,
