@@ -610,17 +610,23 @@ HOSTILE = [
 ]
 
 
+def cpu_seconds(text: str) -> float:
+    started = time.process_time()
+    redact(text)
+    return time.process_time() - started
+
+
 class TestCost:
     @pytest.mark.parametrize("piece", HOSTILE)
     def test_time_grows_no_faster_than_the_text(self, piece):
-        spent = []
-        for size in (20_000, 160_000):
-            text = piece * (size // len(piece)) + " API_KEY=x :// @ PRIVATE KEY"
-            started = time.process_time()
-            redact(text)
-            spent.append(time.process_time() - started)
-        # Eight times the text; a quadratic search would take 64 times as long.
-        assert spent[1] < 1.0 or spent[1] < 24 * spent[0]
+        small, large = (
+            piece * (size // len(piece)) + " API_KEY=x :// @ PRIVATE KEY"
+            for size in (20_000, 160_000)
+        )
+        least_s = min(cpu_seconds(small) for _ in range(3))
+        # Eight times the text; a quadratic search would take 64 times as long. One that
+        # was disturbed by the machine is faster when it is tried again.
+        assert any(cpu_seconds(large) < 24 * least_s for _ in range(3))
 
     @pytest.mark.parametrize(
         "piece", ["a", "-----BEGIN", "://a:", "password:", "密码是", "AKIA", "eyJ", " "]
