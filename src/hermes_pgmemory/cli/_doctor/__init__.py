@@ -2,7 +2,7 @@
 
 A check takes the `World` and returns a `Finding`, or raises one of our own errors. What
 several need is fetched by the first that asks, once, and its failure is remembered: the
-others then say that they cannot tell.
+others then say that they cannot tell. Whatever is not well comes with what to do.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ def _found(check: Check, world: World) -> Finding:
     except Unavailable as exc:
         return Finding(Level.UNAVAILABLE, str(exc), "see that it runs, then try again")
     except PgMemoryError as exc:
-        return Finding(Level.WRONG, str(exc))
+        return Finding(Level.WRONG, str(exc), "change what it names, then try again")
     except OSError as exc:
-        return Finding(Level.WRONG, f"{exc.filename}: {exc.strerror}")
+        detail = f"{exc.filename}: {exc.strerror}"
+        return Finding(Level.WRONG, detail, "see that this user may use it")

@@ -60,7 +60,8 @@ def batches(world: World) -> Finding:
     facts = {"batch": model.batch, "texts_per_s": round(texts_per_s, 1)}
     refused = [answer for answer in answers if isinstance(answer, UnembeddableText)]
     if refused:
-        return Finding(Level.WRONG, f"refuses plain texts: {refused[0]}", facts=facts)
+        fix = "check plugins.pgvector.embed_model: is it for embeddings?"
+        return Finding(Level.WRONG, f"refuses plain texts: {refused[0]}", fix, facts)
     detail = f"up to {model.batch} texts in one request, {texts_per_s:.0f} texts/s"
     return Finding(Level.OK, detail, facts=facts)
 
