@@ -77,6 +77,11 @@ def runtime_dir() -> Path:
     if chosen := os.environ.get(RUNTIME_DIR_VARIABLE):
         return Path(chosen)
     base = os.environ.get("XDG_RUNTIME_DIR")
-    if base and len(base) < 50 and Path(base).is_dir():
+    if base and len(base) < 50 and _is_own_folder(Path(base)):
         return Path(base) / "hermes-pgmemory"
     return Path(tempfile.gettempdir()) / f"hermes-pgmemory-{os.getuid()}"
+
+
+def _is_own_folder(path: Path) -> bool:
+    """Tell whether *path* is this user's: `runuser` keeps its caller's variable."""
+    return path.is_dir() and path.stat().st_uid == os.getuid()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from embedded_kit import execute, server_of, value
 from psycopg.conninfo import conninfo_to_dict
 
 from hermes_pgmemory.embedded.layout import Layout, make_alias
-from hermes_pgmemory.paths import HomePaths
+from hermes_pgmemory.paths import RUNTIME_DIR_VARIABLE, HomePaths, runtime_dir
 
 
 @pytest.mark.parametrize(
@@ -52,6 +53,21 @@ def test_many_threads_may_make_the_same_link(home: Path) -> None:
                 made.result()
             assert layout.alias.readlink() == layout.run
     assert list(layout.alias.parent.glob(f"{layout.alias.name}.*")) == []
+
+
+@pytest.mark.parametrize("whose", ["ours", "another's"])
+def test_the_sessions_runtime_folder_is_used_where_it_is_ours(
+    home: Path, monkeypatch: pytest.MonkeyPatch, whose: str
+) -> None:
+    folder = home
+    if whose == "another's":
+        folder = Path("/usr") if os.getuid() else home / "theirs"
+        folder.mkdir(exist_ok=True)
+        if not os.getuid():
+            os.chown(folder, 12345, -1)
+    monkeypatch.delenv(RUNTIME_DIR_VARIABLE)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
+    assert runtime_dir().is_relative_to(folder) == (whose == "ours")
 
 
 def test_one_folder_by_two_names_is_one_server(home: Path, used_home: Path) -> None:
