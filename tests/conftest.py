@@ -18,6 +18,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from time import monotonic, sleep
@@ -62,6 +63,30 @@ SETTINGS = {
     "autovacuum": "off",
     "max_connections": "200",
 }
+
+
+ROOM_BYTES = 4 << 30
+"""What must be free in memory for a server's files to lie there."""
+
+
+@cache
+def _room() -> Path:
+    """Return where servers' files lie: in memory, which halves what a database costs.
+
+    On disk where memory has no room.
+    """
+    memory = Path("/dev/shm")
+    there = os.access(memory, os.W_OK) and shutil.disk_usage(memory).free >= ROOM_BYTES
+    return memory if there else Path("/tmp")
+
+
+def _folder() -> Path:
+    """Make a folder for one server's files."""
+    # Short on purpose: a socket's path may not exceed 107 bytes.
+    home = Path(tempfile.mkdtemp(prefix="pgm-", dir=_room()))
+    if _unprivileged():
+        shutil.chown(home, _server_user())
+    return home
 
 
 def _unprivileged() -> list[str]:
@@ -140,11 +165,8 @@ def _keep(
 
 @contextmanager
 def _private_server() -> Iterator[str]:
-    # Short on purpose: a socket's path may not exceed 107 bytes.
-    home = Path(tempfile.mkdtemp(prefix="pgm-", dir="/tmp"))
+    home = _folder()
     prefix = _unprivileged()
-    if prefix:
-        shutil.chown(home, _server_user())
     data = home / "data"
     _run(
         [*prefix, str(BIN / "initdb"), "--pgdata", str(data), "--username=postgres"],
@@ -197,10 +219,7 @@ class Servers:
 
     def folder(self) -> Path:
         """Make a folder for one server; short, for the sake of its sockets."""
-        home = Path(tempfile.mkdtemp(prefix="pgm-", dir="/tmp"))
-        if self.prefix:
-            shutil.chown(home, _server_user())
-        return home
+        return _folder()
 
 
 @pytest.fixture(scope="session")
@@ -223,27 +242,30 @@ def server() -> Iterator[str]:
         yield dsn
 
 
-@contextmanager
-def _admin(server: str) -> Iterator[psycopg.Connection]:
-    with psycopg.connect(server, autocommit=True) as admin:
-        yield admin
+@pytest.fixture(scope="session")
+def superuser(server: str) -> Iterator[psycopg.Connection]:
+    """A superuser's connection that all tests share; each statement by itself."""
+    with psycopg.connect(server, autocommit=True) as superuser:
+        yield superuser
 
 
-def _create(server: str, name: str, *, template: str = "template0") -> None:
+def _create(
+    superuser: psycopg.Connection, name: str, template: str = "template0"
+) -> None:
     # By files, which without fsync costs half of writing them to the log.
     clone = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY")
-    with _admin(server) as admin:
-        admin.execute(clone.format(sql.Identifier(name), sql.Identifier(template)))
+    superuser.execute(clone.format(sql.Identifier(name), sql.Identifier(template)))
 
 
-def _drop(server: str, name: str) -> None:
+def _drop(superuser: psycopg.Connection, name: str) -> None:
     drop = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)")
-    with _admin(server) as admin:
-        admin.execute(drop.format(sql.Identifier(name)))
+    superuser.execute(drop.format(sql.Identifier(name)))
 
 
 @pytest.fixture(scope="session")
-def template_of(server: str) -> Iterator[Callable[[int], str]]:
+def template_of(
+    server: str, superuser: psycopg.Connection
+) -> Iterator[Callable[[int], str]]:
     """Return the name of a migrated, empty database with vectors of a length."""
     made: dict[int, str] = {}
 
@@ -251,14 +273,14 @@ def template_of(server: str) -> Iterator[Callable[[int], str]]:
         if dimension not in made:
             name = f"pgmemory_template_{dimension}_{uuid4().hex[:8]}"
             made[dimension] = name
-            _create(server, name)
+            _create(superuser, name)
             model = EmbeddingModel(name="test", dimension=dimension)
             migrate.apply(make_conninfo(server, dbname=name), model)
         return made[dimension]
 
     yield template_of
     for name in made.values():
-        _drop(server, name)
+        _drop(superuser, name)
 
 
 @pytest.fixture(scope="session")
@@ -268,27 +290,26 @@ def template(template_of: Callable[[int], str]) -> str:
 
 
 @pytest.fixture
-def new_role(server: str) -> Iterator[Callable[[], str]]:
+def new_role(superuser: psycopg.Connection) -> Iterator[Callable[[], str]]:
     """Create roles that may log in and nothing else yet; returns their names."""
     made: list[str] = []
 
     def new_role() -> str:
         name = f"pgmemory_{uuid4().hex[:12]}"
         create = sql.SQL("CREATE ROLE {} LOGIN")
-        with _admin(server) as admin:
-            admin.execute(create.format(sql.Identifier(name)))
+        superuser.execute(create.format(sql.Identifier(name)))
         made.append(name)
         return name
 
     yield new_role
-    with _admin(server) as admin:
-        for name in made:
-            admin.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(name)))
+    for name in made:
+        superuser.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(name)))
 
 
 @pytest.fixture
 def new_database(
     server: str,
+    superuser: psycopg.Connection,
     new_role: object,  # noqa: ARG001 - a role can only go after what it owns
 ) -> Iterator[Callable[..., str]]:
     """Create private databases; each call returns a superuser's DSN of a new one."""
@@ -297,12 +318,12 @@ def new_database(
     def new_database(*, template: str = "template0") -> str:
         name = f"pgmemory_{uuid4().hex[:12]}"
         made.append(name)
-        _create(server, name, template=template)
+        _create(superuser, name, template)
         return make_conninfo(server, dbname=name)
 
     yield new_database
     for name in made:
-        _drop(server, name)
+        _drop(superuser, name)
 
 
 @pytest.fixture
