@@ -48,8 +48,11 @@ SELECT 'edge', parent_identity, child_identity, parent_session_id, child_session
   FROM (SELECT * FROM memory_agent_edges ORDER BY id) AS edges
 """
 EMPTY = """
-TRUNCATE memory_entries, conversations, memory_agents, memory_agent_edges,
-         memory_journal_positions
+DELETE FROM memory_entries;
+DELETE FROM conversations;
+DELETE FROM memory_agent_edges;
+DELETE FROM memory_agents;
+DELETE FROM memory_journal_positions
 """
 
 texts = st.sampled_from(["a", "ab", "abc", "b", "%", "_a", "A", " "])
@@ -111,33 +114,40 @@ def embeddings(journal):
     }
 
 
-def rows(dsn):
-    with psycopg.connect(dsn) as conn:
-        return conn.execute(EVERYTHING).fetchall()
+@pytest.fixture
+def direct(dsn):
+    """A connection past the store, for all examples of a test."""
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        yield conn
 
 
-def empty(dsn):
-    psycopg.connect(dsn, autocommit=True).execute(EMPTY).connection.close()
+def rows(direct):
+    return direct.execute(EVERYTHING).fetchall()
+
+
+def empty(direct):
+    # A TRUNCATE makes a dozen files anew.
+    direct.execute(EMPTY)
 
 
 @on_one_database
 @given(journals, st.data())
-def test_replaying_any_prefixes_changes_nothing(store, dsn, journal, data):
+def test_replaying_any_prefixes_changes_nothing(store, direct, journal, data):
     lengths = data.draw(st.lists(st.integers(0, len(journal)), max_size=4))
     vectors = embeddings(journal)
 
-    empty(dsn)
+    empty(direct)
     once = store.apply(accepted(journal, epoch=str(uuid4())), vectors)
-    expected = rows(dsn)
+    expected = rows(direct)
 
-    empty(dsn)
+    empty(direct)
     epoch = str(uuid4())
     batch = accepted(journal, epoch=epoch)
     again = [store.apply(batch[:length], vectors) for length in lengths]
     again.append(store.apply(batch, vectors))
     again.append(store.apply(batch, vectors))
 
-    assert rows(dsn) == expected
+    assert rows(direct) == expected
     assert sum(again) == once == len(journal)
     assert again[-1] == 0
 
@@ -145,21 +155,21 @@ def test_replaying_any_prefixes_changes_nothing(store, dsn, journal, data):
 @on_one_database
 @given(journals, st.data())
 def test_it_does_not_matter_how_a_journal_is_cut_into_batches(
-    store, dsn, journal, data
+    store, direct, journal, data
 ):
     vectors = embeddings(journal)
-    empty(dsn)
+    empty(direct)
     store.apply(accepted(journal, epoch=str(uuid4())), vectors)
-    expected = rows(dsn)
+    expected = rows(direct)
 
-    empty(dsn)
+    empty(direct)
     rest = list(enumerate(accepted(journal, epoch=str(uuid4()))))
     while rest:
         size = data.draw(st.integers(1, len(rest)))
         part, rest = rest[:size], rest[size:]
         mine = {n: vectors[i] for n, (i, _) in enumerate(part) if i in vectors}
         store.apply([accepted for _, accepted in part], mine)
-    assert rows(dsn) == expected
+    assert rows(direct) == expected
 
 
 class Model:
@@ -225,16 +235,15 @@ class Model:
         max_size=12,
     )
 )
-def test_entries_do_what_the_plain_model_does(store, dsn, journal):
+def test_entries_do_what_the_plain_model_does(store, direct, journal):
     model = Model()
     for write in journal:
         model.apply(write)
-    empty(dsn)
+    empty(direct)
     store.apply(accepted([(write, None) for write in journal], epoch=str(uuid4())), {})
-    with psycopg.connect(dsn) as conn:
-        found = conn.execute(
-            "SELECT content, source, created_at, updated_at FROM memory_entries"
-        ).fetchall()
+    found = direct.execute(
+        "SELECT content, source, created_at, updated_at FROM memory_entries"
+    ).fetchall()
     expected = [
         (e["content"], e["source"], e["created"], e["updated"]) for e in model.entries
     ]
