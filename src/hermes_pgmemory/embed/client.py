@@ -195,7 +195,10 @@ def network_transport(url: str, *, loopback: bool) -> httpx.BaseTransport:
     """
     proxy = None if loopback else _proxy_for(url)
     if proxy is None:
-        return httpx.HTTPTransport(limits=_LIMITS)
+        plain = urlsplit(url).scheme == "http"
+        return httpx.HTTPTransport(
+            limits=_LIMITS, verify=_trust_nobody() if plain else True
+        )
     try:
         return httpx.HTTPTransport(limits=_LIMITS, proxy=httpx.Proxy(proxy))
     except (ImportError, ValueError, httpx.InvalidURL):
@@ -218,10 +221,12 @@ def _proxy_for(url: str) -> str | None:
 
 def socket_transport(path: str) -> httpx.BaseTransport:
     """Make the transport for a server on a Unix socket."""
-    # A context of its own spares loading the certificates that TLS would need.
-    return httpx.HTTPTransport(
-        limits=_LIMITS, uds=path, verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    )
+    return httpx.HTTPTransport(limits=_LIMITS, uds=path, verify=_trust_nobody())
+
+
+def _trust_nobody() -> ssl.SSLContext:
+    """Return what spares loading the certificates that only TLS would need."""
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 class Bounded:
