@@ -20,7 +20,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 from psycopg import sql
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 sys.path.insert(0, str(Path(__file__).parent))
@@ -72,32 +72,41 @@ def local_model(runtime_dir: Path) -> EmbeddingModel:
 
 
 @contextmanager
-def _database(server: str, model: EmbeddingModel | None) -> Iterator[Database]:
+def _database(
+    superuser: psycopg.Connection, template: str = "template0"
+) -> Iterator[Database]:
     name = f"pgmemory_host_{uuid4().hex[:12]}"
-    identifier = sql.Identifier(name)
-    with psycopg.connect(server, autocommit=True) as admin:
-        admin.execute(sql.SQL("CREATE DATABASE {}").format(identifier))
-        dsn = make_conninfo(server, dbname=name)
-        try:
-            if model is not None:
-                migrate.apply(dsn, model)
-            yield Database(dsn)
-        finally:
-            drop = sql.SQL("DROP DATABASE {} WITH (FORCE)")
-            admin.execute(drop.format(identifier))
+    names = {"new": sql.Identifier(name), "old": sql.Identifier(template)}
+    clone = sql.SQL("CREATE DATABASE {new} TEMPLATE {old} STRATEGY FILE_COPY")
+    superuser.execute(clone.format(**names))
+    try:
+        yield Database(make_conninfo(superuser.info.dsn, dbname=name))
+    finally:
+        drop = sql.SQL("DROP DATABASE {new} WITH (FORCE)")
+        superuser.execute(drop.format(**names))
+
+
+@pytest.fixture(scope="session")
+def migrated(
+    superuser: psycopg.Connection, local_model: EmbeddingModel
+) -> Iterator[str]:
+    """The name of a database that was migrated for the local model, and is empty."""
+    with _database(superuser) as database:
+        migrate.apply(database.dsn, local_model)
+        yield str(conninfo_to_dict(database.dsn)["dbname"])
 
 
 @pytest.fixture
-def database(server: str, local_model: EmbeddingModel) -> Iterator[Database]:
+def database(superuser: psycopg.Connection, migrated: str) -> Iterator[Database]:
     """A migrated database of this test's own."""
-    with _database(server, local_model) as database:
+    with _database(superuser, migrated) as database:
         yield database
 
 
 @pytest.fixture
-def unmigrated(server: str) -> Iterator[Database]:
+def unmigrated(superuser: psycopg.Connection) -> Iterator[Database]:
     """An empty database: nobody ran `migrate`."""
-    with _database(server, None) as database:
+    with _database(superuser) as database:
         yield database
 
 
@@ -109,9 +118,9 @@ def proxy(database: Database) -> Iterator[Proxy]:
 
 
 @pytest.fixture(scope="module")
-def shared_database(server: str, local_model: EmbeddingModel) -> Iterator[Database]:
+def shared_database(superuser: psycopg.Connection, migrated: str) -> Iterator[Database]:
     """A migrated database that a module's tests share, each in themes of its own."""
-    with _database(server, local_model) as database:
+    with _database(superuser, migrated) as database:
         yield database
 
 
@@ -149,15 +158,21 @@ def host_home(make_home: MakeHome, database: Database, tmp_path: Path) -> Home:
 
 @pytest.fixture(scope="module")
 def gateway(
+    request: pytest.FixtureRequest,
     make_home: MakeHome,
     shared_database: Database,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Gateway]:
-    """A running gateway that a module's tests share; each speaks to its own theme."""
+    """A running gateway that a module's tests share; each speaks to its own theme.
+
+    The module may have `SETTINGS` of ours that it runs with, and belongs to one
+    process: a gateway takes seconds to start.
+    """
     folder = tmp_path_factory.mktemp("gateway")
     # Many tests write into one MEMORY.md.
     room = {"memory_char_limit": 100_000, "user_char_limit": 100_000}
-    home = make_home(folder / "home", {"dsn": shared_database.dsn}, memory=room)
+    settings = {"dsn": shared_database.dsn, **getattr(request.module, "SETTINGS", {})}
+    home = make_home(folder / "home", settings, memory=room)
     with Gateway(home, folder / "gateway.log") as gateway:
         yield gateway
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 from _quickstart.chat_model import ChatModel
 from _quickstart.gateway import Gateway
 from host_kit import Database, call, eventually, injected, results_of
+
+# One process, one gateway.
+pytestmark = pytest.mark.xdist_group("conversations")
 
 
 def said(theme: str, number: int) -> str:

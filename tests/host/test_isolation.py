@@ -7,16 +7,17 @@ from _quickstart.chat_model import ChatModel
 from _quickstart.gateway import Gateway
 from host_kit import Database, call, eventually, results_of
 
+# One process, one gateway.
+pytestmark = pytest.mark.xdist_group("isolation")
+
 FACT = "The harvest festival of {} takes place in the old mill."
 QUESTION = "Where do people celebrate when the crops are in?"
 
 
-@pytest.fixture
-def two_minions(
-    gateway: Gateway, shared_database: Database, theme: str
-) -> tuple[str, str]:
+@pytest.fixture(scope="module")
+def two_minions(gateway: Gateway, shared_database: Database) -> tuple[str, str]:
     """Two themes; the first one knows a fact, the second something else."""
-    other = f"{theme}-other"
+    theme, other = "farmers", "mechanics"
     told = (
         (theme, FACT.format(theme)),
         (other, f"{other} repairs bicycles on Mondays."),

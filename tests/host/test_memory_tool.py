@@ -8,6 +8,12 @@ import pytest
 from _quickstart.gateway import Gateway
 from host_kit import Database, MakeHome, call, eventually
 
+# One process, one gateway.
+pytestmark = pytest.mark.xdist_group("memory tool")
+
+# What is said is not this file's subject: it is kept, but not made sense of.
+SETTINGS = {"conversation_embed_policy": "none", "prefetch_limit": 0}
+
 
 def memory(**arguments: object) -> str:
     return call("memory", **arguments)

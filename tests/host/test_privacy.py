@@ -16,7 +16,6 @@ from host_kit import (
     call,
     eventually,
     injected,
-    results_of,
     tool_answers,
 )
 from psycopg import sql
@@ -103,9 +102,12 @@ def test_a_contact_sees_their_own_and_nobody_elses(
     def ours(text: str) -> set[str]:
         return {name for name in KEYS if name in text}
 
-    for tool in ("recall_memory", "recall_conversation"):
-        found = results_of(private_gateway, chat_model, KEYS[who], tool, query=QUESTION)
-        assert ours(json.dumps(found)) == {who}, tool
+    token = f"look-up {uuid4().hex}"
+    tools = ("recall_memory", "recall_conversation")
+    asked = "\n".join(call(tool, query=QUESTION) for tool in tools)
+    private_gateway.ask(f"{token}\n{asked}", key=KEYS[who])
+    for tool, found in zip(tools, tool_answers(chat_model, token), strict=True):
+        assert ours(json.dumps(json.loads(found)["results"])) == {who}, tool
     token = f"{QUESTION} {uuid4().hex}"
     private_gateway.ask(token, key=KEYS[who])
     # Their own note is in the prompt already; tests/engine sees it injected.
