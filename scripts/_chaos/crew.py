@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
 from _chaos.book import Book
+from _chaos.nursery import Child, Nursery
 from _chaos.plan import AGENTS, Ending
 from _chaos.stage import Stage
 from hermes_pgmemory.journal import inspect
 
-HERE: Final = Path(__file__).parent
 BEGUN_BYTES: Final = 4_000
 ENDS_WITHIN_S: Final = 30.0
 DRAINS_WITHIN_S: Final = 60.0
@@ -29,7 +28,7 @@ class Stuck(Exception):
 class Member:
     """One running writer."""
 
-    process: subprocess.Popen[str]
+    process: Child
     announcements: Path
 
     @property
@@ -49,13 +48,15 @@ class Crew:
         self._seed = seed
         self._members: dict[str, Member] = {}
         self._errors: IO[bytes] = (stage.folder / "stderr").open("ab")
+        self._nursery = Nursery(self._errors)
         self._runs = 0
 
     def close(self) -> None:
         """Kill whoever is left."""
         for member in self._members.values():
             member.process.kill()
-            member.process.communicate()
+            member.process.close()
+        self._nursery.close()
         self._errors.close()
 
     def start(self, agent: str, number: int) -> None:
@@ -67,8 +68,8 @@ class Crew:
         announcements = self._stage.folder / f"{run}.accepted"
         state = self._stage.folder / f"{run}.state"
         state.write_text(json.dumps(self._book.live(agent)))
-        process = self._python(
-            "writer.py", self._stage.home, announcements, state, self._seed, agent, run
+        process = self._nursery.start(
+            "writer", self._stage.home, announcements, state, self._seed, agent, run
         )
         self._members[agent] = Member(process, announcements)
 
@@ -106,26 +107,25 @@ class Crew:
             Stuck: Something waits still.
         """
         if kill_after_s is not None:
-            process = self._python("drainer.py", self._stage.home, DRAINS_WITHIN_S)
+            process = self._nursery.start("drainer", self._stage.home, DRAINS_WITHIN_S)
             try:
                 process.wait(kill_after_s)
             except subprocess.TimeoutExpired:
                 process.kill()
-            process.communicate()
-        process = self._python("drainer.py", self._stage.home, DRAINS_WITHIN_S)
+            process.close()
+        process = self._nursery.start("drainer", self._stage.home, DRAINS_WITHIN_S)
         try:
             process.wait(DRAINS_WITHIN_S + ENDS_WITHIN_S)
         except subprocess.TimeoutExpired:
             process.kill()
             raise self._stuck("the draining process does not end") from None
         finally:
-            process.communicate()
+            process.close()
         left = inspect(self._stage.paths.journal)
         if left.pending or left.dead_letters:
             raise self._stuck(f"the journals still hold something: {left}")
 
-    def _order(self, process: subprocess.Popen[str], ending: Ending) -> None:
-        assert process.stdin is not None
+    def _order(self, process: Child, ending: Ending) -> None:
         try:
             process.stdin.write(f"{ending}\n")
             process.stdin.flush()
@@ -144,16 +144,5 @@ class Crew:
             member.process.kill()
             raise self._stuck(f"the writer of {agent} does not end") from None
         finally:
-            member.process.communicate()
+            member.process.close()
         self._book.read(member.announcements, agent)
-
-    def _python(self, script: str, *args: object) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, str(HERE / script), *map(str, args)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=self._errors,
-            text=True,
-            # An interrupt from the keyboard is for the driver, who ends the others.
-            start_new_session=True,
-        )

@@ -31,8 +31,3 @@ def main() -> int:
     provider.shutdown()
     print(left, flush=True)
     return 1 if left else 0
-
-
-if __name__ == "__main__":
-    # Not through the interpreter's end: a thread still reads standard input.
-    os._exit(main())

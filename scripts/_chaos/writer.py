@@ -1,4 +1,4 @@
-"""One agent's process: HOME OUT STATE SEED AGENT RUN.
+"""One agent's process: HOME OUT STATE SEED AGENT RUN; see `nursery`.
 
 Writes through the provider until told otherwise on standard input: `shutdown` or
 `exit`, or its end, which means that the driver is gone. Each operation is written to
@@ -192,7 +192,3 @@ def main() -> None:
     if orders.order == "shutdown":
         for provider in desk.providers.values():
             provider.shutdown()
-
-
-if __name__ == "__main__":
-    main()
