@@ -134,6 +134,11 @@ def pytest_configure(config: pytest.Config) -> None:
     # What is compiled is kept, or every worker and every child compiles it again.
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    if not config.option.basetemp:
+        # Homes with journals and servers, too; away again when their test is over.
+        room = tempfile.mkdtemp(prefix="pgt-", dir=_room())
+        config.option.basetemp = str(Path(room, "t"))
+        config.add_cleanup(lambda: shutil.rmtree(room, ignore_errors=True))
     if config.getoption("dist", "no") != "no":
         config.option.dist = "loadgroup"
         config.option.loadscopereorder = False
@@ -246,6 +251,12 @@ def _run(*parts: list[str]) -> None:
     done = subprocess.run(command, check=False, cwd="/", **quiet)
     if done.returncode:
         pytest.exit(f"failed: {' '.join(command)}", returncode=3)
+
+
+@pytest.fixture(scope="session")
+def room() -> Path:
+    """Where folders lie whose paths must be short: in memory, if that has room."""
+    return _room()
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,9 @@ from _quickstart import processes  # noqa: E402
 
 
 @pytest.fixture
-def folder() -> Iterator[Path]:
+def folder(room: Path) -> Iterator[Path]:
     """Where a run puts its files; short, for the sake of its sockets."""
-    folder = Path(tempfile.mkdtemp(prefix="c-", dir="/tmp"))
+    folder = Path(tempfile.mkdtemp(prefix="c-", dir=room))
     yield folder
     shutil.rmtree(folder)
 

@@ -20,9 +20,8 @@ from hermes_pgmemory.embedded import EmbeddedServer
 
 
 @contextmanager
-def _temporary_home() -> Iterator[Path]:
-    # Short, because a socket's path must be.
-    home = Path(tempfile.mkdtemp(prefix="pge-", dir="/tmp"))
+def _temporary_home(room: Path) -> Iterator[Path]:
+    home = Path(tempfile.mkdtemp(prefix="pge-", dir=room))
     try:
         yield home
         server_of(home).stop()
@@ -49,31 +48,31 @@ def runtime_dir() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def temporary_home() -> MakeHome:
+def temporary_home(room: Path) -> MakeHome:
     """Make an empty HERMES_HOME for a `with` block."""
-    return _temporary_home
+    return lambda: _temporary_home(room)
 
 
 @pytest.fixture
-def home() -> Iterator[Path]:
+def home(temporary_home: MakeHome) -> Iterator[Path]:
     """An empty HERMES_HOME."""
-    with _temporary_home() as home:
+    with temporary_home() as home:
         yield home
 
 
 @pytest.fixture(scope="session")
-def template() -> Iterator[Path]:
+def template(temporary_home: MakeHome) -> Iterator[Path]:
     """A home whose server ran once."""
-    with _temporary_home() as home:
+    with temporary_home() as home:
         server_of(home).ensure_running()
         server_of(home).stop()
         yield home
 
 
 @pytest.fixture(scope="module")
-def shared(template: Path) -> Iterator[EmbeddedServer]:
+def shared(temporary_home: MakeHome, template: Path) -> Iterator[EmbeddedServer]:
     """A running server for tests that only look at it."""
-    with _temporary_home() as home:
+    with temporary_home() as home:
         _copy(template, home)
         server_of(home).ensure_running()
         yield server_of(home)
