@@ -70,6 +70,8 @@ SETTINGS = {
     "full_page_writes": "off",
     "synchronous_commit": "off",
     "autovacuum": "off",
+    # Memory is dearer than a checkpoint.
+    "max_wal_size": "256MB",
     "max_connections": "200",
 }
 
