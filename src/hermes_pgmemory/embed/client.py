@@ -159,7 +159,7 @@ class HttpClient:
             return self._transport
 
     def _timed_out(self, timeout_s: float) -> TimedOut:
-        return TimedOut(f"{self._host} did not answer within {timeout_s:g} s")
+        return TimedOut(f"{self._host} did not answer within {timeout_s:.3g} s")
 
     def close(self) -> None:
         """Close all connections; a call under way fails."""
@@ -264,7 +264,7 @@ class Bounded:
             raise EmbedderUnavailable("no thread can be started") from exc
         wait([outcome], timeout=timeout_s)
         if not outcome.done():
-            raise TimedOut(f"{self._host} did not answer within {timeout_s:g} s")
+            raise TimedOut(f"{self._host} did not answer within {timeout_s:.3g} s")
         return outcome.result()
 
     def _work(self, work: Callable[[], T], outcome: Future[T]) -> None:
