@@ -180,27 +180,23 @@ class Model:
 
     def apply(self, write):
         found = self._find(write)
-        if isinstance(write, RemoveEntry):
-            if found:
+        if isinstance(write, AddEntry):
+            self._say(write)
+        elif isinstance(write, RemoveEntry):
+            if found and not self._leave(found, write):
                 self.entries.remove(found)
-            return
-        twin = next((e for e in self.entries if e["content"] == write.content), None)
-        if found is None or (twin and twin is not found):
-            if found:
-                self.entries.remove(found)
-            if twin:
-                twin["source"] = twin["source"] or write.source
-            else:
-                fresh = {"created": write.at, "updated": write.at}
-                self.entries.append(
-                    {"content": write.content, "source": write.source, **fresh}
-                )
-            return
-        found |= {
-            "content": write.content,
-            "updated": write.at,
-            "source": write.source,
-        }
+        elif found and found["content"] == write.content:
+            self._hold(found, write)
+            found |= {"updated": write.at, "source": write.source}
+        elif found is None or self._leave(found, write):
+            self._say(write)
+        elif any(e["content"] == write.content for e in self.entries):
+            self.entries.remove(found)
+            self._say(write)
+        else:
+            files = {write.source} - {None}
+            found |= {"content": write.content, "updated": write.at}
+            found |= {"source": write.source, "files": files, "missing": set()}
 
     def _find(self, write):
         if isinstance(write, AddEntry):
@@ -214,10 +210,39 @@ class Model:
         ranked = enumerate(matches)
         best = max(
             ranked,
-            key=lambda n: (n[1]["source"] == write.source, n[1]["updated"], n[0]),
+            key=lambda n: (
+                write.source in n[1]["files"] - n[1]["missing"],
+                n[1]["source"] == write.source,
+                n[1]["updated"],
+                n[0],
+            ),
             default=(0, None),
         )
         return best[1]
+
+    def _leave(self, found, write):
+        """Whether another file holds it still; then it is no longer in this one."""
+        others = found["files"] - found["missing"] - {write.source}
+        if write.source is None or not others:
+            return False
+        found["missing"] |= found["files"] & {write.source}
+        return True
+
+    def _hold(self, found, write):
+        found["files"] |= {write.source} - {None}
+        found["missing"] -= {write.source}
+
+    def _say(self, write):
+        for entry in self.entries:
+            if entry["content"] == write.content:
+                entry["source"] = entry["source"] or write.source
+                self._hold(entry, write)
+                return
+        fresh = {"content": write.content, "created": write.at, "updated": write.at}
+        files = {write.source} - {None}
+        self.entries.append(
+            fresh | {"source": write.source, "files": files, "missing": set()}
+        )
 
 
 @on_one_database
@@ -242,10 +267,16 @@ def test_entries_do_what_the_plain_model_does(store, direct, journal):
     empty(direct)
     store.apply(accepted([(write, None) for write in journal], epoch=str(uuid4())), {})
     found = direct.execute(
-        "SELECT content, source, created_at, updated_at FROM memory_entries"
+        "SELECT content, source, created_at, updated_at,"
+        " ARRAY(SELECT unnest(files) ORDER BY 1),"
+        " ARRAY(SELECT unnest(missing_from) ORDER BY 1) FROM memory_entries"
     ).fetchall()
     expected = [
-        (e["content"], e["source"], e["created"], e["updated"]) for e in model.entries
+        (
+            *(e["content"], e["source"], e["created"], e["updated"]),
+            *(sorted(e["files"]), sorted(e["missing"])),
+        )
+        for e in model.entries
     ]
     assert sorted(found, key=str) == sorted(expected, key=str)
 
