@@ -13,6 +13,8 @@ from typing import Final, TypeVar
 from hermes_pgmemory.batcher import Batcher
 from hermes_pgmemory.errors import (
     ConfigError,
+    DatabaseBusy,
+    DatabaseUnavailable,
     PgMemoryError,
     SchemaError,
     Unavailable,
@@ -67,7 +69,10 @@ class Chore:
         return again_s
 
     def _tell(self, exc: Exception) -> None:
-        """Warn, once for each reason."""
+        """Warn, once for each reason; an outage is the writer's to tell."""
+        if isinstance(exc, DatabaseUnavailable) and not isinstance(exc, DatabaseBusy):
+            log.info("%s waits: %s", self._name, exc)
+            return
         ours = isinstance(exc, PgMemoryError | OSError)
         why = str(exc) if ours else type(exc).__name__
         if why != self._trouble:

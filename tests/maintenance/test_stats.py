@@ -59,7 +59,7 @@ class TestStats:
         run("prune", "--days", "1", "--execute")
         run("cleanup", "--execute")
         data = run("stats", "--json").data["runs"]
-        assert [one["operation"] for one in data] == ["cleanup", "cleanup", "prune"]
+        assert [one["operation"] for one in data] == ["cleanup"] * 3 + ["prune"]
         assert data[-1]["affected"] == 1
         assert data[-1]["details"]["finished"] is True
         assert len(run("stats", "--json", "--runs", "1").data["runs"]) == 1

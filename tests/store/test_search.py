@@ -115,13 +115,14 @@ class TestByMeaning:
             [1, 1 / sqrt(2), 0], abs=1e-3
         )
 
-    def test_ignores_the_vectors_of_other_models(self, table, memory):
+    def test_ignores_the_vectors_of_other_models(self, table, memory, store_on, dsn):
         # More than are ranked, so that they would crowd the others out.
         table.put(*(f"old {n}" for n in range(60)), vectors=[[1, 0, 0]] * 60)
         memory.query(
             "INSERT INTO memory_models (name, dimension) VALUES ('other', 3);"
             "UPDATE memory_settings SET value = '2' WHERE key = 'active_model_id'"
         )
+        memory.store = store_on(dsn, model="other")
         table.put("new model", vectors=[[0, 1, 0]])
         assert table.find("", vector=[1, 0, 0]) == ["new model"]
         (hit,) = table.find_hits("old 7", vector=[1, 0, 0])[:1]

@@ -31,6 +31,9 @@ T = TypeVar("T")
 CHECK_S: Final = 1.0
 """Seconds an idle connection has to prove that it is alive."""
 
+DEAF_S: Final = 0.5
+"""Seconds of trying to connect after which nobody seems to be there."""
+
 GRACE_S: Final = 0.5
 """Seconds past its limit before a call drops the connection: PostgreSQL, told the
 same limit, is given the chance to cancel and keep it."""
@@ -213,7 +216,7 @@ class Database:
                 over = failed or left <= _POLL_S
                 if self._outage.failures > seen and (over or self._outage.is_total):
                     raise DatabaseUnavailable(self._outage.cause) from None
-                if over and self._outage.is_total and monotonic() - started > CHECK_S:
+                if over and self._outage.is_total and monotonic() - started > DEAF_S:
                     raise
                 if over:
                     raise failures.PoolFull from None
