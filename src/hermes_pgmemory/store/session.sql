@@ -42,7 +42,7 @@ INSERT INTO memory_journal_positions AS known
 SELECT theme, epoch, 0, now()
   FROM unnest(%(themes)s::text[], %(epochs)s::uuid[]) AS wanted (theme, epoch)
  ORDER BY theme, epoch
-    ON CONFLICT (agent_identity, epoch) DO UPDATE SET updated_at = now()
+    ON CONFLICT (agent_identity, epoch) DO UPDATE SET updated_at = EXCLUDED.updated_at
 RETURNING agent_identity, epoch::text, position;
 
 -- :name advance_position
