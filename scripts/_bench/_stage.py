@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import quantiles
 from typing import Any
 
 import psycopg
@@ -106,12 +107,14 @@ def embedder(*, dimension: int = 768, latency_ms: float = 10) -> Iterator[Embedd
         stdout=subprocess.PIPE,
         stdin=subprocess.PIPE,
         text=True,
+        # An interrupt from the keyboard is for the driver, who ends this one.
+        start_new_session=True,
     )
     try:
         yield Embedder(process)
     finally:
         process.terminate()
-        process.wait()
+        process.communicate()
 
 
 class Embedder:
@@ -170,6 +173,12 @@ def hand_over(
         reference = drive(python, "_drive_writes.py", "reference", *given)
         say(f"reference  {reference['rows_per_s']:>8} rows/s")
     return ours, reference, requests
+
+
+def percentiles(values: list[float]) -> dict[str, float]:
+    """Return the median, the 95th and the 99th percentile."""
+    cuts = quantiles(values, n=100)
+    return {f"p{share}": round(cuts[share - 1], 1) for share in (50, 95, 99)}
 
 
 def connections(dsn: str) -> int:

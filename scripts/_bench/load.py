@@ -13,10 +13,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from statistics import fmean, quantiles
+from statistics import fmean
 
 import psycopg
-from _stage import HERE, embedder, say, stage
+from _stage import HERE, embedder, percentiles, say, stage
 from rich.console import Console
 from rich.progress import track
 
@@ -53,12 +53,6 @@ def tell(agent: subprocess.Popen[str]) -> None:
     assert agent.stdin is not None
     agent.stdin.write("go\n")
     agent.stdin.flush()
-
-
-def percentiles(values: list[float]) -> dict[str, float]:
-    """Return the median, the 95th and the 99th percentile."""
-    cuts = quantiles(values, n=100)
-    return {f"p{share}": round(cuts[share - 1], 1) for share in (50, 95, 99)}
 
 
 def main() -> None:

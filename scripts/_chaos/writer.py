@@ -13,6 +13,7 @@ import os
 import random
 import sys
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,10 +39,33 @@ Operation = dict[str, Any]
 class Agent:
     """Invents operations that make sense, given what the agent's entries are."""
 
-    def __init__(self, seed: str, name: str, run: str, live: dict[str, str]) -> None:
-        """Start from *live*: key to content of the entries of earlier runs."""
+    def __init__(
+        self,
+        seed: str,
+        name: str,
+        run: str,
+        live: dict[str, str],
+        *,
+        theme: str = "",
+        session: str = "",
+        weights: Mapping[str, int] = WEIGHTS,
+    ) -> None:
+        """Start from *live*: key to content of the entries of earlier runs.
+
+        Args:
+            seed: Decides on everything.
+            name: Who speaks in turns.
+            run: This run of the agent, which its keys are named after.
+            live: See above.
+            theme: Where it writes, if not into a theme of its own name.
+            session: Where it speaks, if not in a session named after the run.
+            weights: How often it does what.
+        """
         self._chance = random.Random(seed)
         self._name = name
+        self._theme = theme or name
+        self._session = session or run
+        self._weights = weights
         self._run = run
         self._live = live
         self._gone: dict[str, str] = {}
@@ -51,7 +75,7 @@ class Agent:
     def next(self) -> Operation:
         """Return the next operation; entries' keys begin with their target."""
         self._count += 1
-        kind = self._chance.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+        kind = self._chance.choices([*self._weights], [*self._weights.values()])[0]
         match kind:
             case "replace" | "remove" if self._live:
                 return self._change(kind, self._chance.choice(sorted(self._live)))
@@ -96,13 +120,13 @@ class Agent:
 
     def _turn(self, said: tuple[str, str]) -> Operation:
         self._said.append(said)
-        return self._op("turn", session=self._run, said=said)
+        return self._op("turn", session=self._session, said=said)
 
     def _speech(self, does: str) -> str:
         return f"{self._name} {does} in turn {self._count} of {self._run}: {EXOTIC}"
 
     def _op(self, kind: str, theme: str = "", **more: Any) -> Operation:
-        return {"kind": kind, "theme": theme or self._name, **more}
+        return {"kind": kind, "theme": theme or self._theme, **more}
 
 
 def _content(key: str, revision: int) -> str:
@@ -111,21 +135,24 @@ def _content(key: str, revision: int) -> str:
 
 
 class Desk:
-    """Two providers of one process, and the file that tells what was accepted."""
+    """An agent's providers, by theme, and the file that tells what was accepted."""
 
-    def __init__(self, home: str, out: str, agent: str, run: str) -> None:
-        """Attach both providers."""
+    _calling = threading.Lock()
+    """Held during a hook: only so does the count of failures tell whose it was."""
+
+    def __init__(self, out: str, providers: Mapping[str, PgvectorProvider]) -> None:
+        """Write to *out*; several desks of one process need several files."""
         self._out = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        self.providers = {
-            theme: _provider(home, theme, run) for theme in (agent, SHARED)
-        }
+        self.providers = providers
 
     def carry_out(self, operation: Operation) -> None:
         """Announce *operation*, call the hook, and say how it went."""
         self._tell(operation)
-        before = _failures()
-        _act(self.providers[operation["theme"]], operation)
-        self._tell({"outcome": "accepted" if _failures() == before else "refused"})
+        with self._calling:
+            before = _failures()
+            _act(self.providers[operation["theme"]], operation)
+            failed = _failures() != before
+        self._tell({"outcome": "refused" if failed else "accepted"})
 
     def _tell(self, line: dict[str, Any]) -> None:
         os.write(self._out, json.dumps(line).encode() + b"\n")
@@ -183,7 +210,7 @@ def main() -> None:
     """Write until told otherwise."""
     home, out, state, seed, agent, run = sys.argv[1:]
     orders = Orders()
-    desk = Desk(home, out, agent, run)
+    desk = Desk(out, {theme: _provider(home, theme, run) for theme in (agent, SHARED)})
     mind = Agent(f"{seed} {run}", agent, run, json.loads(Path(state).read_text()))
     while not orders.came.is_set():
         desk.carry_out(mind.next())

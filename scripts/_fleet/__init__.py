@@ -1,0 +1,1 @@
+"""Many minions on many hosts, and a database whose nodes are lost under them."""
