@@ -139,7 +139,9 @@ def _door(home: Path) -> Part:
     facts = {"path": str(status.path), "version": status.version, "door": status.state}
     match status.state:
         case door.DoorState.CURRENT:
-            return Part(State.OK, f"{status.path}", facts)
+            without = "; without the tab, dashboard/ there is not ours"
+            detail = f"{status.path}{without if status.foreign_tab else ''}"
+            return Part(State.OK, detail, facts)
         case door.DoorState.FOREIGN:
             detail = f"{status.path} belongs to another plugin: move it away"
         case door.DoorState.MISSING:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import py_compile
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,11 +14,17 @@ from hermes_pgmemory import door
 from hermes_pgmemory.door import DoorState
 from hermes_pgmemory.errors import ConfigError
 
-FILES = ["__init__.py", "cli.py", "config_schema.py", "plugin.yaml"]
+PLUGIN = ["__init__.py", "cli.py", "config_schema.py", "plugin.yaml"]
+TAB = ["dashboard/dist/index.js", "dashboard/manifest.json", "dashboard/plugin_api.py"]
+FILES = sorted([*PLUGIN, *TAB])
 
 
 def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir() if path.name != "__pycache__")
+    return sorted(
+        str(path.relative_to(folder))
+        for path in folder.rglob("*")
+        if path.is_file() and path.parent.name != "__pycache__"
+    )
 
 
 def age(path: Path) -> None:
@@ -40,11 +47,11 @@ def umask(value: int) -> Iterator[None]:
 
 
 class TestInstall:
-    def test_it_writes_four_files_and_nothing_else(self, home: Path):
+    def test_it_writes_its_files_and_nothing_else(self, home: Path):
         written = door.install(home)
         folder = home / "plugins" / "pgvector"
         assert names(folder) == FILES
-        assert sorted(path.name for path in written) == FILES
+        assert sorted(str(path.relative_to(folder)) for path in written) == FILES
 
     def test_the_file_that_makes_it_a_plugin_comes_last(self, home: Path):
         assert door.install(home)[-1].name == "__init__.py"
@@ -91,11 +98,11 @@ class TestInstall:
         assert door.inspect(home).state is DoorState.CURRENT
 
     def test_files_beside_ours_are_left_alone(self, home: Path, folder: Path):
-        (folder / "dashboard").mkdir()
+        (folder / "dashboard" / "style.css").write_text("mine")
         (folder / "notes.txt").write_text("mine")
         age(folder / "cli.py")
         door.install(home)
-        assert names(folder) == sorted([*FILES, "dashboard", "notes.txt"])
+        assert names(folder) == sorted([*FILES, "dashboard/style.css", "notes.txt"])
 
 
 class TestAnotherPlugin:
@@ -132,7 +139,8 @@ class TestAnotherPlugin:
             path.unlink()
         (foreign / "plugin.yaml").write_text("name: other")
         door.install(home, force=True)
-        assert names(home / "pgvector") == ["replaced-plugin", "replaced-plugin-2"]
+        kept = sorted(path.name for path in (home / "pgvector").iterdir())
+        assert kept == ["replaced-plugin", "replaced-plugin-2"]
 
     def test_the_latest_is_put_back_once_we_are_gone(self, home: Path, foreign: Path):
         state = home / "pgvector"
@@ -152,13 +160,19 @@ class TestAnotherPlugin:
 
 class TestUninstall:
     def test_it_removes_the_directory(self, home: Path, folder: Path):
-        assert sorted(path.name for path in door.uninstall(home)) == FILES
+        # The host's dashboard compiles what it runs.
+        cache = folder / "dashboard" / "__pycache__"
+        py_compile.compile(str(folder / "dashboard" / "plugin_api.py"), doraise=True)
+        assert list(cache.iterdir())
+        gone = door.uninstall(home)
+        assert sorted(str(path.relative_to(folder)) for path in gone) == FILES
         assert not folder.exists()
 
     def test_it_leaves_what_is_not_ours(self, home: Path, folder: Path):
         (folder / "notes.txt").write_text("mine")
+        (folder / "dashboard" / "style.css").write_text("mine")
         door.uninstall(home)
-        assert [path.name for path in folder.iterdir()] == ["notes.txt"]
+        assert names(folder) == ["dashboard/style.css", "notes.txt"]
 
     def test_without_a_door_it_does_nothing(self, home: Path):
         assert door.uninstall(home) == []
@@ -192,6 +206,36 @@ class TestInspect:
         assert door.inspect(home).state is DoorState.EDITED
 
     def test_another_plugins(self, home: Path, folder: Path):
-        for name in FILES:
+        for name in PLUGIN:  # with our tab still beside it
             (folder / name).write_text("name: other")
         assert door.inspect(home).state is DoorState.FOREIGN
+
+
+class TestAnothersTab:
+    @pytest.fixture
+    def theirs(self, home: Path) -> Path:
+        folder = home / "plugins" / "pgvector" / "dashboard"
+        folder.mkdir(parents=True)
+        (folder / "manifest.json").write_text('{"name": "pgvector", "label": "Mine"}')
+        return folder
+
+    def test_it_stays_and_the_door_goes_without_ours(self, home: Path, theirs: Path):
+        folder = theirs.parent
+        door.install(home)
+        assert names(folder) == sorted([*PLUGIN, "dashboard/manifest.json"])
+        assert "Mine" in (theirs / "manifest.json").read_text()
+        status = door.inspect(home)
+        assert (status.state, status.foreign_tab) == (DoorState.CURRENT, True)
+        assert door.install(home) == []
+        door.uninstall(home)
+        assert names(folder) == ["dashboard/manifest.json"]
+
+    def test_what_we_moved_aside_ourselves_is_none(self, home: Path, folder: Path):
+        index = folder / "dashboard" / "dist" / "index.js"
+        index.write_text("mine")
+        door.install(home)
+        assert index.with_name("index.js.bak").read_text() == "mine"
+        door.uninstall(home)
+        door.install(home)
+        status = door.inspect(home)
+        assert (status.state, status.foreign_tab) == (DoorState.CURRENT, False)

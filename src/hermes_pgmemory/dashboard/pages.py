@@ -19,22 +19,17 @@ from starlette.staticfiles import StaticFiles
 from hermes_pgmemory import __version__
 from hermes_pgmemory.dashboard import asked, charts, words
 from hermes_pgmemory.dashboard.asked import Where, Which
-from hermes_pgmemory.dashboard.sources import DAYS, Sources
-from hermes_pgmemory.errors import PgMemoryError, Rejected, Unavailable
-from hermes_pgmemory.models import Scope, Target, Theme
-from hermes_pgmemory.recall import Deadline
+from hermes_pgmemory.dashboard.failures import explained
+from hermes_pgmemory.dashboard.sources import DAYS, PATIENCE_S, Sources
+from hermes_pgmemory.errors import PgMemoryError, Unavailable
+from hermes_pgmemory.models import Target
 from hermes_pgmemory.store.dashboard import LOOKED_AT
 
 READ_S: Final = 5.0
 """Seconds that reading one page may take."""
-SEARCH_S: Final = 6.0
-PATIENCE_S: Final = 0.15
-"""Seconds that a page waits for what was never counted before."""
 PAGE: Final = 50
 CHANGES: Final = 100
 """The latest changes of a theme's entries."""
-FOUND: Final = 15
-"""Hits of either kind."""
 HOURS: Final = 48
 DRAWN: Final = 60
 """Delegations in one picture."""
@@ -101,26 +96,16 @@ class Pages:
         question = asked.word(request, "q")
         where = asked.choice(request, "in", Where.ALL)
         theme = asked.word(request, "theme")
-        scope = Scope(theme=Theme(theme) if theme else None, subject=None)
-        entries = turns = None
-        deadline = Deadline(SEARCH_S)
-        if question and where is not Where.TURNS:
-            entries = self._sources.recall.entries(
-                question, scope=scope, target=None, limit=FOUND, deadline=deadline
-            )
-        if question and where is not Where.ENTRIES:
-            turns = self._sources.recall.turns(
-                question, scope=scope, session_id=None, limit=FOUND, deadline=deadline
-            )
+        found = self._sources.find(question or "", theme=theme, where=where)
         return self._page(
             "search.html",
             question=question or "",
             where=where,
             theme=theme,
             themes=self._themes(),
-            entries=entries,
-            turns=turns,
-            degraded={one.degraded for one in (entries, turns) if one} - {None},
+            entries=found.entries,
+            turns=found.turns,
+            degraded=found.degraded,
         )
 
     def entries(self, request: Request) -> Response:
@@ -235,7 +220,7 @@ class Pages:
 
     async def failed(self, _: Request, exc: Exception) -> Response:
         """Say in a page why there is no other."""
-        status, why = _failure(exc)
+        status, why = explained(exc)
         return self._page("failed.html", status=status, why=why)
 
     def _themes(self) -> Sequence[str]:
@@ -262,18 +247,6 @@ def _further(
 ) -> str | None:
     """Return where the next page begins, if there is one."""
     return spelled(rows[page - 1]) if len(rows) > page else None
-
-
-def _failure(exc: Exception) -> tuple[int, str]:
-    if isinstance(exc, HTTPException):
-        unknown = "The dashboard has no such page."
-        usual = HTTPStatus(exc.status_code).phrase
-        return exc.status_code, unknown if exc.detail == usual else exc.detail
-    if isinstance(exc, Unavailable):
-        return HTTPStatus.SERVICE_UNAVAILABLE, str(exc)
-    if isinstance(exc, Rejected):
-        return HTTPStatus.BAD_REQUEST, str(exc)
-    return HTTPStatus.INTERNAL_SERVER_ERROR, str(exc)
 
 
 def _environment(*, show_private: bool) -> Environment:

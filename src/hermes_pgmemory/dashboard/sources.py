@@ -10,15 +10,16 @@ from typing import Final
 from hermes_pgmemory import journal, survey
 from hermes_pgmemory.breaker import CircuitBreaker
 from hermes_pgmemory.config import Settings
+from hermes_pgmemory.dashboard.asked import Where
 from hermes_pgmemory.dashboard.watched import Watched
 from hermes_pgmemory.dead_letters import Shown, shown
 from hermes_pgmemory.embed import make_embedder
 from hermes_pgmemory.errors import PgMemoryError
 from hermes_pgmemory.journal import JournalStatus
 from hermes_pgmemory.model_watch import ModelWatch
-from hermes_pgmemory.models import ThemeCount
+from hermes_pgmemory.models import EntryHit, Scope, Theme, ThemeCount, TurnHit
 from hermes_pgmemory.paths import HomePaths
-from hermes_pgmemory.recall import Recall
+from hermes_pgmemory.recall import Answer, Deadline, Recall
 from hermes_pgmemory.store import Store
 from hermes_pgmemory.store.dashboard import Hour, Views
 from hermes_pgmemory.store.history import Change
@@ -28,6 +29,12 @@ DAYS: Final = 30
 COUNT_S: Final = 60.0
 """Seconds that counting everything may take, in the background."""
 VERIFY_S: Final = 5.0
+SEARCH_S: Final = 6.0
+"""Seconds that a search may take."""
+FOUND: Final = 15
+"""Hits of either kind."""
+PATIENCE_S: Final = 0.15
+"""Seconds that a page waits for what was never counted before."""
 LETTERS: Final = 200
 """Dead letters shown at most."""
 
@@ -43,6 +50,21 @@ class Counted:
     since: datetime
     """The beginning of the first of the hours that were counted."""
     bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a question found."""
+
+    entries: Answer[EntryHit] | None = None
+    """None where they were not searched."""
+    turns: Answer[TurnHit] | None = None
+
+    @property
+    def degraded(self) -> list[str]:
+        """What is missing from the answers, in lines for people."""
+        told = [one.degraded for one in (self.entries, self.turns) if one]
+        return list(dict.fromkeys(line for line in told if line))
 
 
 class Sources:
@@ -67,7 +89,7 @@ class Sources:
         self._model_watch = ModelWatch(self._embedder)
         self._store = Store(dsn, model=self._embedder.name, read_only=True)
         self.show_private = show_private
-        self.recall = Recall(
+        self._recall = Recall(
             self._store,
             self._embedder,
             library_breaker=CircuitBreaker(),
@@ -94,6 +116,27 @@ class Sources:
     def views(self) -> Views:
         """Pages of rows."""
         return self._store.views
+
+    def find(self, question: str, *, theme: str | None, where: Where) -> Found:
+        """Return what a question finds, of one theme or of all; "" finds nothing.
+
+        Rows that belong to a contact are never searched. An outage raises nothing; it
+        is told in `degraded`.
+        """
+        if not question:
+            return Found()
+        scope = Scope(theme=Theme(theme) if theme else None, subject=None)
+        deadline = Deadline(SEARCH_S)
+        entries = turns = None
+        if where is not Where.TURNS:
+            entries = self._recall.entries(
+                question, scope=scope, target=None, limit=FOUND, deadline=deadline
+            )
+        if where is not Where.ENTRIES:
+            turns = self._recall.turns(
+                question, scope=scope, session_id=None, limit=FOUND, deadline=deadline
+            )
+        return Found(entries=entries, turns=turns)
 
     def changes(self, theme: str, *, limit: int, timeout_s: float) -> list[Change]:
         """Return what a theme's entries said before; nothing that is a contact's."""

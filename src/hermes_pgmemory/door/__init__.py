@@ -1,8 +1,9 @@
 """The plugin directory: the only thing of ours that the host itself looks at.
 
 `$HERMES_HOME/plugins/pgvector/` holds four small generated files that import this
-package. They are written whole or not at all, carry version and checksum, and take
-no directory from anybody else.
+package, and in `dashboard/` three more: a tab of the host's own dashboard. They are
+written whole or not at all, carry version and checksum, and take no directory from
+anybody else.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ import contextlib
 import os
 import py_compile
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from hermes_pgmemory.door._render import FILES, read_mark, render
+from hermes_pgmemory.door._render import FILES, TAB, TAB_FILES, Mark, read_mark, render
 from hermes_pgmemory.errors import ConfigError
 from hermes_pgmemory.paths import HomePaths
 
@@ -56,26 +58,60 @@ class DoorStatus:
     state: DoorState
     version: str | None
     """The package version that wrote it, if we did."""
+    foreign_tab: bool = False
+    """Whether its `dashboard/` is somebody else's; ours is then left out."""
 
 
 def inspect(home: Path) -> DoorStatus:
     """Look at the plugin directory of *home* without changing it."""
     folder = HomePaths(home).door
-    texts = {name: _read(folder / name) for name in FILES}
+    texts = {name: _read(folder / name) for name in (*FILES, *TAB_FILES)}
     present = {name: text for name, text in texts.items() if text is not None}
     marks = {name: read_mark(text) for name, text in present.items()}
-    version = next((mark[0] for mark in marks.values() if mark), None)
+    foreign_tab = _is_foreign_tab(folder / TAB, marks)
+    if foreign_tab:
+        present = {name: text for name, text in present.items() if name in FILES}
+    found = [marks[name] for name in present]
+    version = next((mark[0] for mark in found if mark), None)
+    state = _state(present, marks, foreign_tab=foreign_tab)
+    return DoorStatus(folder, state, version, foreign_tab)
+
+
+def _state(
+    present: Mapping[str, str],
+    marks: Mapping[str, Mark | None],
+    *,
+    foreign_tab: bool,
+) -> DoorState:
     if not present:
-        state = DoorState.MISSING
-    elif any(mark is None for mark in marks.values()):
-        # A foreign file beside ours is an edit; on its own it is somebody's plugin.
-        state = DoorState.EDITED if version else DoorState.FOREIGN
-    elif not all(mark[1] for mark in marks.values() if mark):
-        state = DoorState.EDITED
-    else:
-        current = present == render()
-        state = DoorState.CURRENT if current else DoorState.STALE
-    return DoorStatus(folder, state, version)
+        return DoorState.MISSING
+    plugin = [marks[name] for name in present if name in FILES]
+    if plugin and not any(plugin):
+        return DoorState.FOREIGN
+    ours = [marks[name] for name in present]
+    # A foreign file beside ours is an edit; on its own it is somebody's plugin.
+    if not all(mark and mark[1] for mark in ours):
+        return DoorState.EDITED
+    current = present == _wanted(foreign_tab=foreign_tab)
+    return DoorState.CURRENT if current else DoorState.STALE
+
+
+def _wanted(*, foreign_tab: bool) -> dict[str, str]:
+    """Return the files that belong there, in the order of writing."""
+    files = render()
+    return {
+        name: text for name, text in files.items() if name in FILES or not foreign_tab
+    }
+
+
+def _is_foreign_tab(folder: Path, marks: Mapping[str, Mark | None]) -> bool:
+    if any(marks.get(name) for name in TAB_FILES):
+        return False
+    if folder.is_symlink() or not folder.is_dir():
+        return folder.is_symlink() or folder.exists()
+    # What we moved aside, and what Python compiled, is nobody's tab.
+    left = (path.suffix for path in folder.rglob("*") if path.is_file())
+    return any(suffix not in (".bak", ".pyc") for suffix in left)
 
 
 def install(home: Path, *, force: bool = False) -> list[Path]:
@@ -83,7 +119,8 @@ def install(home: Path, *, force: bool = False) -> list[Path]:
 
     Files that were edited by hand are kept beside the new ones as `NAME.bak`. With
     *force* another plugin's directory is moved to `pgvector/replaced-plugin`, from
-    where `put_back` takes it.
+    where `put_back` takes it. Somebody else's `dashboard/` stays as it is; the door
+    then goes without its tab.
 
     Returns:
         The files that were written.
@@ -102,10 +139,11 @@ def install(home: Path, *, force: bool = False) -> list[Path]:
                 )
                 raise ConfigError({str(folder): problem})
             _move_aside(folder, HomePaths(home).state)
-        folder.mkdir(parents=True, exist_ok=True)
+            status = inspect(home)
+        wanted = _wanted(foreign_tab=status.foreign_tab)
         return [
             folder / name
-            for name, text in render().items()
+            for name, text in wanted.items()
             if _write(folder / name, text)
         ]
     except OSError as exc:
@@ -123,19 +161,27 @@ def uninstall(home: Path) -> list[Path]:
     folder = HomePaths(home).door
     gone: list[Path] = []
     try:
-        for name in FILES:
+        for name in (*FILES, *TAB_FILES):
             path = folder / name
             text = _read(path)
             if text is not None and read_mark(text):
                 path.unlink()
                 gone.append(path)
-        if gone and not any(folder.glob("*.py")):
-            shutil.rmtree(folder / "__pycache__", ignore_errors=True)
-            with contextlib.suppress(OSError):  # not empty: somebody's files
-                folder.rmdir()
+        # Of the tab's folders only such as held a file of ours; the innermost first.
+        places = {folder, *(path.parent for path in gone)} if gone else set[Path]()
+        for place in sorted(places, reverse=True):
+            _tidy(place)
     except OSError as exc:
         raise ConfigError({str(folder): f"cannot be removed: {exc}"}) from exc
     return gone
+
+
+def _tidy(folder: Path) -> None:
+    """Remove a directory that holds nothing but what Python compiled there."""
+    if not any(folder.glob("*.py")):
+        shutil.rmtree(folder / "__pycache__", ignore_errors=True)
+        with contextlib.suppress(OSError):  # not empty: somebody's files
+            folder.rmdir()
 
 
 def displaced(home: Path) -> Path | None:
@@ -180,6 +226,7 @@ def _write(path: Path, text: str) -> bool:
     mark = None if old is None else read_mark(old)
     if old is not None and (mark is None or not mark[1]):
         path.replace(path.with_name(f"{path.name}.bak"))
+    path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with fresh.open("x", encoding="utf-8") as out:  # mode by the umask

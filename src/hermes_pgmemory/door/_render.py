@@ -6,16 +6,25 @@ import hashlib
 import re
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from hermes_pgmemory.config import ENVIRONMENT, FieldDoc, field_docs
 
-_MARK: Final = "# Door of hermes-pgmemory {version}, checksum {checksum}"
-_MARK_PATTERN: Final = re.compile(
-    r"# Door of hermes-pgmemory (?P<version>\S+), checksum (?P<checksum>[0-9a-f]{16})"
-)
+_MARK: Final = "Door of hermes-pgmemory {version}, checksum {checksum}"
 _NOTE: Final = (
-    "# Written by `hermes-pgvector install`; edits are moved aside by the next."
+    "Written by `hermes-pgvector install`; edits are moved aside by the next."
+)
+_LINES: Final = {
+    ".js": ("// {}", "// {}"),
+    # JSON has no comments: there the mark opens the object.
+    ".json": ('{{"_door": "{}",', '"_note": "{}",'),
+}
+"""By suffix, how the mark is written in a file's first line, the note in its second."""
+_HASHED: Final = ("# {}", "# {}")
+_MARK_PATTERN: Final = re.compile(
+    r"(?:# |// |\{\"_door\": \")"
+    r"Door of hermes-pgmemory (?P<version>\S+), checksum (?P<checksum>[0-9a-f]{16})"
+    r"(?:\",)?"
 )
 _TEMPLATES: Final = Path(__file__).parent / "templates"
 _ACRONYMS: Final = frozenset({"dsn", "url", "api", "ttl", "mb"})
@@ -25,17 +34,30 @@ _KINDS: Final = {"choice": "select", "identity_aliases": "json"}
 _INLINE: Final = frozenset({"dsn", "embed_url", "embed_model"})
 """Settings that the host's compact panel shows."""
 
+Mark: TypeAlias = tuple[str, bool]
+"""The version that wrote a file, and whether it is as it was written."""
+
 FILES: Final = ("__init__.py", "cli.py", "config_schema.py", "plugin.yaml")
-"""The door's files, in the order in which they are written: a directory without
+"""What makes a memory provider, the last written first: a directory without
 `__init__.py` is no plugin to the host, so a half-written door is none either."""
+
+TAB: Final = "dashboard"
+TAB_FILES: Final = (
+    f"{TAB}/manifest.json",
+    f"{TAB}/plugin_api.py",
+    f"{TAB}/dist/index.js",
+)
+"""What makes a tab of the host's dashboard, the last written first: without
+`manifest.json` there is none."""
 
 
 def render() -> dict[str, str]:
-    """Return the door's files by name, each with its mark."""
-    return {name: _marked(_body(name)) for name in reversed(FILES)}
+    """Return the door's files by name, each with its mark, in the order of writing."""
+    names = (*FILES, *TAB_FILES)
+    return {name: _marked(name, _body(name)) for name in reversed(names)}
 
 
-def read_mark(text: str) -> tuple[str, bool] | None:
+def read_mark(text: str) -> Mark | None:
     """Return the version a door file was made by, and whether it is unedited.
 
     None for a file that is not ours.
@@ -47,10 +69,11 @@ def read_mark(text: str) -> tuple[str, bool] | None:
     return match["version"], _checksum(body) == match["checksum"]
 
 
-def _marked(body: str) -> str:
-    body = f"{_NOTE}\n{body}"
+def _marked(name: str, body: str) -> str:
+    first, second = _LINES.get(Path(name).suffix, _HASHED)
+    body = f"{second.format(_NOTE)}\n{body}"
     mark = _MARK.format(version=package_version(), checksum=_checksum(body))
-    return f"{mark}\n{body}"
+    return f"{first.format(mark)}\n{body}"
 
 
 def _checksum(body: str) -> str:
@@ -69,7 +92,9 @@ def _body(name: str) -> str:
 
 
 def _template(name: str) -> str:
-    return (_TEMPLATES / f"{name}.in").read_text(encoding="utf-8")
+    # What git and the build know as dist/ is made by a build, and left out.
+    place = _TEMPLATES / name.replace("/dist/", "/")
+    return place.with_name(f"{place.name}.in").read_text(encoding="utf-8")
 
 
 def _field(doc: FieldDoc) -> str:
