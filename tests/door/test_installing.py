@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes_pgmemory import door
+from hermes_pgmemory import door, survey
 from hermes_pgmemory.door import DoorState
 from hermes_pgmemory.errors import ConfigError
 
@@ -226,6 +226,7 @@ class TestAnothersTab:
         assert "Mine" in (theirs / "manifest.json").read_text()
         status = door.inspect(home)
         assert (status.state, status.foreign_tab) == (DoorState.CURRENT, True)
+        assert "without the tab" in survey._door(home).detail
         assert door.install(home) == []
         door.uninstall(home)
         assert names(folder) == ["dashboard/manifest.json"]

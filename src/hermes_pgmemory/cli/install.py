@@ -1,7 +1,8 @@
 """Write the plugin directory that the host looks at, the door.
 
-The door is `$HERMES_HOME/plugins/pgvector/`. It is written whole, again only where
-something differs. `setup` does this too.
+The door is `$HERMES_HOME/plugins/pgvector/`, with a tab for the host's own dashboard in
+`dashboard/`. It is written whole, again only where something differs. `setup` does this
+too.
 
 Example:
   hermes-pgvector install --home ~/.hermes/profiles/sales
