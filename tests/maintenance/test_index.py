@@ -50,6 +50,21 @@ def indexes(memory):
     return indexes
 
 
+def test_status_tells_how_far_they_reach(fill, index, run, memory):
+    fill()
+    assert "indexes" not in run("status", "--json").data["parts"]
+    index()
+    [last] = memory.query("SELECT max(id) FROM memory_entries")
+    fill(7)
+    fill(3, theme="play")
+    part = run("status", "--json").data["parts"]["indexes"]
+    assert part["state"] == "ok"
+    told = [(one["theme"], one["watermark"], one["tail"]) for one in part["sealed"]]
+    assert set(told) == {(None, last, 10), ("work", last, 7)}
+    assert "2 sealed" in part["detail"]
+    assert "are 10 vectors" in part["detail"]
+
+
 @pytest.fixture
 def index(run):
     """Run `hermes-pgvector index`, for themes of 300 rows and more."""

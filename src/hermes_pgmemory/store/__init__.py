@@ -42,6 +42,7 @@ from hermes_pgmemory.store import (
     migrate,
     search,
     upkeep,
+    watermarks,
 )
 from hermes_pgmemory.store import writes as applying
 from hermes_pgmemory.store.connection import IDLE_S, BoundedConnection, Database
@@ -53,6 +54,7 @@ from hermes_pgmemory.store.moving import Moving
 from hermes_pgmemory.store.queries import QUERIES
 from hermes_pgmemory.store.sealed import Planner
 from hermes_pgmemory.store.upkeep import Table, Unembedded
+from hermes_pgmemory.store.watermarks import SealedIndex
 
 __all__ = ["DatabaseFacts", "Store", "Table", "Unembedded", "migrate"]
 
@@ -304,6 +306,11 @@ class Store:
         """Count what each theme holds, by name of theme."""
         with self._database.transaction(timeout_s) as conn:
             return upkeep.counts(conn)
+
+    def sealed_indexes(self, *, timeout_s: float) -> list[SealedIndex]:
+        """Return how far each sealed index reaches, and what lies behind it."""
+        with self._database.transaction(timeout_s) as conn:
+            return watermarks.read(conn)
 
     def behind_s(self, *, timeout_s: float) -> float | None:
         """Return the age of what this standby last replayed, in seconds.

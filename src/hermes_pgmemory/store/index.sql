@@ -61,6 +61,50 @@ SELECT count(*)
    AND (%(theme)s::text IS NULL OR agent_identity = %(theme)s)
    AND id > %(watermark)s;
 
+-- :name behind_entries
+-- The same, up to a number.
+SELECT count(*)
+  FROM (SELECT
+          FROM memory_entries
+         WHERE embedding IS NOT NULL
+           AND (%(theme)s::text IS NULL OR agent_identity = %(theme)s)
+           AND id > %(watermark)s
+         LIMIT %(most)s) AS counted;
+
+-- :name behind_turns
+SELECT count(*)
+  FROM (SELECT
+          FROM conversations
+         WHERE embedding IS NOT NULL
+           AND (%(theme)s::text IS NULL OR agent_identity = %(theme)s)
+           AND id > %(watermark)s
+         LIMIT %(most)s) AS counted;
+
+-- :name themes_of_entries
+-- Every theme that has a row, by jumping from one to the next in the index.
+WITH RECURSIVE themes AS (
+    (SELECT agent_identity FROM memory_entries ORDER BY agent_identity LIMIT 1)
+    UNION ALL
+    SELECT (SELECT agent_identity FROM memory_entries AS later
+             WHERE later.agent_identity > themes.agent_identity
+             ORDER BY agent_identity LIMIT 1)
+      FROM themes
+     WHERE themes.agent_identity IS NOT NULL
+)
+SELECT agent_identity FROM themes WHERE agent_identity IS NOT NULL;
+
+-- :name themes_of_turns
+WITH RECURSIVE themes AS (
+    (SELECT agent_identity FROM conversations ORDER BY agent_identity LIMIT 1)
+    UNION ALL
+    SELECT (SELECT agent_identity FROM conversations AS later
+             WHERE later.agent_identity > themes.agent_identity
+             ORDER BY agent_identity LIMIT 1)
+      FROM themes
+     WHERE themes.agent_identity IS NOT NULL
+)
+SELECT agent_identity FROM themes WHERE agent_identity IS NOT NULL;
+
 -- :name index_resources
 -- What a build may use on this server: memory in kB, and workers.
 SELECT (SELECT setting::bigint FROM pg_settings WHERE name = 'maintenance_work_mem'),

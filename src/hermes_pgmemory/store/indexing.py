@@ -33,7 +33,7 @@ NEXT_SUFFIX: Final = "_next"
 """Of the names of indexes over these, until the move is done."""
 
 TABLE_NAMES: Final = {Table.ENTRIES: "memory_entries", Table.TURNS: "conversations"}
-_TABLES: Final = {name: table for table, name in TABLE_NAMES.items()}
+TABLES: Final = {name: table for table, name in TABLE_NAMES.items()}
 _THEMES: Final[dict[Table, LiteralString]] = {
     Table.ENTRIES: QUERIES["index_themes_entries"],
     Table.TURNS: QUERIES["index_themes_turns"],
@@ -106,7 +106,7 @@ class Indexing:
         """
         found = self._conn.execute(QUERIES["index_columns"], {"column": name})
         return [
-            Column(table=_TABLES[table], kind=kind, dimension=dimension, name=name)
+            Column(table=TABLES[table], kind=kind, dimension=dimension, name=name)
             for table, kind, dimension in found
         ]
 
@@ -114,7 +114,7 @@ class Indexing:
         """Return every index of ours over one column of either table."""
         found = self._conn.execute(QUERIES["index_list"], {"column": column})
         return [
-            Index(table=_TABLES[table], name=name, valid=valid, bytes=size)
+            Index(table=TABLES[table], name=name, valid=valid, bytes=size)
             for table, name, valid, size in found
         ]
 
