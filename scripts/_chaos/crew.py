@@ -64,7 +64,8 @@ class Crew:
         if agent in self._members:
             return
         self._runs += 1
-        run = f"{agent}-{number}-{self._runs}"
+        # A name with seven digits would be taken for a chat's, and hidden.
+        run = f"{agent}-{number}-x-{self._runs}"
         announcements = self._stage.folder / f"{run}.accepted"
         state = self._stage.folder / f"{run}.state"
         state.write_text(json.dumps(self._book.live(agent)))
