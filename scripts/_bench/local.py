@@ -16,8 +16,16 @@ from statistics import median, quantiles
 import psutil
 from _stage import HERE, say, stage
 
-from hermes_pgmemory.embedding_models import LOCAL_MODEL
+from hermes_pgmemory.embedding_models import LOCAL_MODEL, profile_for
+from hermes_pgmemory.models import EmbeddingModel
 
+PROFILE = profile_for(LOCAL_MODEL)
+MODEL = EmbeddingModel(
+    name=LOCAL_MODEL,
+    dimension=384,
+    query_prefix=PROFILE.query_prefix,
+    document_prefix=PROFILE.document_prefix,
+)
 SERVER = "hermes_pgmemory.embed.local_server"
 
 
@@ -59,7 +67,7 @@ def main() -> None:
     agents = int(sys.argv[1]) if len(sys.argv) > 1 else 8
     questions = int(sys.argv[2]) if len(sys.argv) > 2 else 20
     with stage() as scene:
-        dsn = scene.ours("local", LOCAL_MODEL)
+        dsn = scene.ours("local", MODEL)
         home = scene.home("local", {"dsn": dsn})
         crowd = [start(home, number, questions) for number in range(agents)]
         assert not servers(scene.folder)
