@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from hermes_pgmemory import door, survey
+from hermes_pgmemory import door
 from hermes_pgmemory.door import DoorState
 from hermes_pgmemory.errors import ConfigError
+from hermes_pgmemory.survey import host
 
 PLUGIN = ["__init__.py", "cli.py", "config_schema.py", "plugin.yaml"]
 TAB = ["dashboard/dist/index.js", "dashboard/manifest.json", "dashboard/plugin_api.py"]
@@ -226,7 +227,7 @@ class TestAnothersTab:
         assert "Mine" in (theirs / "manifest.json").read_text()
         status = door.inspect(home)
         assert (status.state, status.foreign_tab) == (DoorState.CURRENT, True)
-        assert "without the tab" in survey._door(home).detail
+        assert "without the tab" in host.look_at_door(home).detail
         assert door.install(home) == []
         door.uninstall(home)
         assert names(folder) == ["dashboard/manifest.json"]
