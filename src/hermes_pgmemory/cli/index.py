@@ -175,9 +175,9 @@ def _as_row(step: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _table(of: Step | Column) -> str:
-    from hermes_pgmemory.store.indexing import TABLE_NAMES  # noqa: PLC0415
+    from hermes_pgmemory.store.upkeep import NAMES  # noqa: PLC0415
 
-    return TABLE_NAMES[of.table]
+    return NAMES[of.table]
 
 
 def _why_unfit(column: Column) -> str:

@@ -31,6 +31,7 @@ from hermes_pgmemory.maintenance.themes import is_governed, label, themes_to_rem
 from hermes_pgmemory.models import Theme
 from hermes_pgmemory.store import Store, Table
 from hermes_pgmemory.store.maintenance import Done, Part, Place, Untidy
+from hermes_pgmemory.store.upkeep import NAMES
 
 __all__ = [
     "LARGEST_PART",
@@ -54,10 +55,6 @@ POSITION_DAYS: Final = 365
 """How long the position of a journal is kept. A host that was off for longer, with
 writes in its journal, applies the last batch before that once more."""
 
-TABLES: Final[Mapping[Table, str]] = {
-    Table.ENTRIES: "memory_entries",
-    Table.TURNS: "conversations",
-}
 _REMAPPED: Final[Mapping[Part, str]] = {
     Part.ENTRIES: "memory_entries",
     Part.HISTORY: "memory_entry_history",
@@ -83,7 +80,7 @@ def cleanup(
         advance=advance,
     )
     themes = themes_of(store, theme)
-    for table, name in TABLES.items():
+    for table, name in NAMES.items():
         line = run.open(name)
         for one in themes:
             rows = store.maintenance.untidy(table, theme=one, timeout_s=READ_TIMEOUT_S)

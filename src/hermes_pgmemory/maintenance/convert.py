@@ -11,9 +11,10 @@ from functools import partial
 from typing import Final
 
 from hermes_pgmemory.errors import DatabaseUnavailable, SchemaError
-from hermes_pgmemory.maintenance import TABLES, Advance, Count, Outcome, in_parts
+from hermes_pgmemory.maintenance import Advance, Count, Outcome, in_parts
 from hermes_pgmemory.store import convert as store
 from hermes_pgmemory.store.convert import Conversion, Survey
+from hermes_pgmemory.store.upkeep import NAMES
 
 PASSES: Final = 5
 """Rows that `remap` moves behind our back are found in the next pass."""
@@ -45,13 +46,13 @@ def convert(
     Raises:
         DatabaseUnavailable: A lock was not to be had; running again goes on.
     """
-    tables = {TABLES[one.table]: Count(affected=one.waiting) for one in found}
+    tables = {NAMES[one.table]: Count(affected=one.waiting) for one in found}
     if not execute:
         return Outcome(executed=False, tables=tables)
     for one in found:
         if not one.converted:
             done = _convert(conversion, one, advance)
-            tables[TABLES[one.table]].affected = done
+            tables[NAMES[one.table]].affected = done
     if not all(one.converted for one in found):
         conversion.analyze()
     return Outcome(executed=True, tables=tables)

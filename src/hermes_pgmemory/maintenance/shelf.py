@@ -8,11 +8,11 @@ from typing import Any, Protocol
 from hermes_pgmemory.maintenance import (
     PART_TIMEOUT_S,
     READ_TIMEOUT_S,
-    TABLES,
     label,
 )
 from hermes_pgmemory.models import Vector
 from hermes_pgmemory.store import Store, Table, Unembedded
+from hermes_pgmemory.store.upkeep import NAMES
 
 
 class Shelf(Protocol):
@@ -81,7 +81,7 @@ class Bare:
         """See `Shelf`."""
         return self._store.maintenance.open_run(
             "backfill",
-            TABLES[table],
+            NAMES[table],
             pattern=self._theme and label(self._theme),
             details={},
             timeout_s=PART_TIMEOUT_S,

@@ -16,9 +16,8 @@ from psycopg import errors as pg
 
 from hermes_pgmemory.store import online
 from hermes_pgmemory.store.maintenance import Done, Place
-from hermes_pgmemory.store.online import NAMES
 from hermes_pgmemory.store.queries import QUERIES
-from hermes_pgmemory.store.upkeep import Table
+from hermes_pgmemory.store.upkeep import NAMED, NAMES, Table
 
 _SURVEY: Final[dict[tuple[Table, bool], LiteralString]] = {
     (Table.ENTRIES, False): QUERIES["survey_entries"],
@@ -66,7 +65,7 @@ class Conversion:
         """Look at both tables, entries first. Reads every vector."""
         found: list[Survey] = []
         for name, kind, begun in self._conn.execute(QUERIES["conversion_state"]):
-            table = next(t for t in Table if NAMES[t] == name)
+            table = NAMED[name]
             waiting, unfit = 0, 0
             if kind == "vector":
                 row = self._conn.execute(_SURVEY[table, begun]).fetchall()[0]

@@ -47,22 +47,7 @@ SELECT agent_identity, count(*), max(id)
  ORDER BY agent_identity;
 
 -- :name index_tail_entries
--- Vectors of a theme, or of all, behind a watermark.
-SELECT count(*)
-  FROM memory_entries
- WHERE embedding IS NOT NULL
-   AND (%(theme)s::text IS NULL OR agent_identity = %(theme)s)
-   AND id > %(watermark)s;
-
--- :name index_tail_turns
-SELECT count(*)
-  FROM conversations
- WHERE embedding IS NOT NULL
-   AND (%(theme)s::text IS NULL OR agent_identity = %(theme)s)
-   AND id > %(watermark)s;
-
--- :name behind_entries
--- The same, up to a number.
+-- Vectors of a theme, or of all, behind a watermark; up to a number, where one is given.
 SELECT count(*)
   FROM (SELECT
           FROM memory_entries
@@ -71,7 +56,7 @@ SELECT count(*)
            AND id > %(watermark)s
          LIMIT %(most)s) AS counted;
 
--- :name behind_turns
+-- :name index_tail_turns
 SELECT count(*)
   FROM (SELECT
           FROM conversations
@@ -79,31 +64,6 @@ SELECT count(*)
            AND (%(theme)s::text IS NULL OR agent_identity = %(theme)s)
            AND id > %(watermark)s
          LIMIT %(most)s) AS counted;
-
--- :name themes_of_entries
--- Every theme that has a row, by jumping from one to the next in the index.
-WITH RECURSIVE themes AS (
-    (SELECT agent_identity FROM memory_entries ORDER BY agent_identity LIMIT 1)
-    UNION ALL
-    SELECT (SELECT agent_identity FROM memory_entries AS later
-             WHERE later.agent_identity > themes.agent_identity
-             ORDER BY agent_identity LIMIT 1)
-      FROM themes
-     WHERE themes.agent_identity IS NOT NULL
-)
-SELECT agent_identity FROM themes WHERE agent_identity IS NOT NULL;
-
--- :name themes_of_turns
-WITH RECURSIVE themes AS (
-    (SELECT agent_identity FROM conversations ORDER BY agent_identity LIMIT 1)
-    UNION ALL
-    SELECT (SELECT agent_identity FROM conversations AS later
-             WHERE later.agent_identity > themes.agent_identity
-             ORDER BY agent_identity LIMIT 1)
-      FROM themes
-     WHERE themes.agent_identity IS NOT NULL
-)
-SELECT agent_identity FROM themes WHERE agent_identity IS NOT NULL;
 
 -- :name index_resources
 -- What a build may use on this server: memory in kB, and workers.

@@ -14,12 +14,11 @@ from typing import Any, Final, LiteralString, cast
 
 import psycopg
 from psycopg import errors as pg
-from psycopg.types.json import Jsonb
 
 from hermes_pgmemory.errors import PgMemoryError, SchemaError
 from hermes_pgmemory.store import migrate, online
 from hermes_pgmemory.store.queries import QUERIES
-from hermes_pgmemory.store.upkeep import Table
+from hermes_pgmemory.store.upkeep import NAMED, NAMES, Table
 
 LIMITS: Final = {"halfvec": 4_000, "vector": 2_000}
 """Components beyond which pgvector builds no index."""
@@ -32,13 +31,11 @@ NEXT: Final = "embedding_next"
 NEXT_SUFFIX: Final = "_next"
 """Of the names of indexes over these, until the move is done."""
 
-TABLE_NAMES: Final = {Table.ENTRIES: "memory_entries", Table.TURNS: "conversations"}
-TABLES: Final = {name: table for table, name in TABLE_NAMES.items()}
 _THEMES: Final[dict[Table, LiteralString]] = {
     Table.ENTRIES: QUERIES["index_themes_entries"],
     Table.TURNS: QUERIES["index_themes_turns"],
 }
-_TAIL: Final[dict[Table, LiteralString]] = {
+TAILS: Final[dict[Table, LiteralString]] = {
     Table.ENTRIES: QUERIES["index_tail_entries"],
     Table.TURNS: QUERIES["index_tail_turns"],
 }
@@ -106,7 +103,7 @@ class Indexing:
         """
         found = self._conn.execute(QUERIES["index_columns"], {"column": name})
         return [
-            Column(table=TABLES[table], kind=kind, dimension=dimension, name=name)
+            Column(table=NAMED[table], kind=kind, dimension=dimension, name=name)
             for table, kind, dimension in found
         ]
 
@@ -114,7 +111,7 @@ class Indexing:
         """Return every index of ours over one column of either table."""
         found = self._conn.execute(QUERIES["index_list"], {"column": column})
         return [
-            Index(table=TABLES[table], name=name, valid=valid, bytes=size)
+            Index(table=NAMED[table], name=name, valid=valid, bytes=size)
             for table, name, valid, size in found
         ]
 
@@ -127,8 +124,8 @@ class Indexing:
 
     def tail(self, table: Table, theme: str | None, watermark: int) -> int:
         """Count the vectors behind a watermark."""
-        parameters = {"theme": theme, "watermark": watermark}
-        return self._conn.execute(_TAIL[table], parameters).fetchall()[0][0]
+        parameters = {"theme": theme, "watermark": watermark, "most": None}
+        return self._conn.execute(TAILS[table], parameters).fetchall()[0][0]
 
     def resources(
         self, column: Column, rows: int, *, memory_mb: int, workers: int
@@ -163,7 +160,7 @@ class Indexing:
         """
         parameters = {
             "name": name,
-            "table": TABLE_NAMES[column.table],
+            "table": NAMES[column.table],
             "column": column.name,
             "operators": f"{column.kind}_cosine_ops",
             "theme": theme,
@@ -187,16 +184,9 @@ class Indexing:
 
     def log(self, table: Table, pattern: str | None, rows: int, **details: Any) -> None:
         """Add a line to the maintenance log."""
-        line = {
-            "operation": "index",
-            "table": TABLE_NAMES[table],
-            "pattern": pattern,
-            "details": Jsonb({}),
-        }
-        run = self._conn.execute(QUERIES["open_run"], line).fetchall()[0][0]
-        done = {"run": run, "affected": rows, "dropped": 0}
-        finished = Jsonb({"finished": True, **details})
-        self._conn.execute(QUERIES["add_to_run"], {**done, "details": finished})
+        run = online.open_run(self._conn, "index", table, pattern)
+        done = {"finished": True, **details}
+        online.add_to_run(self._conn, run, affected=rows, details=done)
 
     def _run(self, writer: LiteralString, parameters: dict[str, Any]) -> None:
         statement = self._conn.execute(writer, parameters).fetchall()[0][0]

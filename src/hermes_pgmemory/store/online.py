@@ -18,13 +18,11 @@ from psycopg.types.json import Jsonb
 from hermes_pgmemory.errors import DatabaseUnavailable, SchemaError
 from hermes_pgmemory.store import failures, migrate
 from hermes_pgmemory.store.queries import QUERIES
-from hermes_pgmemory.store.upkeep import Table
+from hermes_pgmemory.store.upkeep import NAMES, Table
 
 LOCK_ATTEMPTS: Final = 30
 LOCK_PAUSE_S: Final = 0.5
 """Between attempts, for the writers that queued behind the last one."""
-
-NAMES: Final = {Table.ENTRIES: "memory_entries", Table.TURNS: "conversations"}
 
 Step = tuple[LiteralString, Mapping[str, Any] | None]
 """A statement and its parameters."""
@@ -97,12 +95,17 @@ def briefly(conn: psycopg.Connection[Any], *steps: Step) -> None:
             return
 
 
-def open_run(conn: psycopg.Connection[Any], operation: str, table: Table) -> int:
-    """Start a line of the log and return its id."""
+def open_run(
+    conn: psycopg.Connection[Any],
+    operation: str,
+    table: Table,
+    pattern: str | None = None,
+) -> int:
+    """Start a line of the log and return its id; *pattern* tells whose rows."""
     parameters = {
         "operation": operation,
         "table": NAMES[table],
-        "pattern": None,
+        "pattern": pattern,
         "details": Jsonb({}),
     }
     return conn.execute(QUERIES["open_run"], parameters).fetchall()[0][0]

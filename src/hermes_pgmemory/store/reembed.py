@@ -16,7 +16,13 @@ from hermes_pgmemory.errors import SchemaError
 from hermes_pgmemory.models import CONTEXT_CHARS, EmbeddingModel, Vector
 from hermes_pgmemory.store import failures, online, vectors
 from hermes_pgmemory.store.queries import QUERIES
-from hermes_pgmemory.store.upkeep import Table, Unembedded, hashes, read_waiting
+from hermes_pgmemory.store.upkeep import (
+    NAMES,
+    Table,
+    Unembedded,
+    hashes,
+    read_waiting,
+)
 
 Queries = Mapping[Table, LiteralString]
 
@@ -117,7 +123,7 @@ class Move:
             name for (name,) in self._conn.execute(QUERIES["broken_next_indexes"])
         }
         for table in Table:
-            if f"ix_{online.NAMES[table]}_unembedded_next" in broken:
+            if f"ix_{NAMES[table]}_unembedded_next" in broken:
                 self._conn.execute(_DROP_INDEX[table])
             self._conn.execute(_CREATE_INDEX[table])
 

@@ -21,7 +21,7 @@ import psycopg
 from psycopg.rows import dict_row
 
 from hermes_pgmemory.store.queries import QUERIES
-from hermes_pgmemory.store.upkeep import Table
+from hermes_pgmemory.store.upkeep import NAMED, Table
 
 PREFIX: Final = "pgmemory_sealed_"
 ALL: Final = "all"
@@ -51,7 +51,6 @@ KEPT_COUNTS: Final = 1_024
 _NAME: Final = re.compile(PREFIX + r"(?P<table>[et])_(?P<mark>\w+?)_(?P<watermark>\d+)")
 _WORD: Final = re.compile(r"\w+")
 _LETTERS: Final = {Table.ENTRIES: "e", Table.TURNS: "t"}
-_NAMES: Final = {"memory_entries": Table.ENTRIES, "conversations": Table.TURNS}
 _COUNT: Final[dict[Table, LiteralString]] = {
     Table.ENTRIES: QUERIES["count_entries"],
     Table.TURNS: QUERIES["count_turns"],
@@ -246,7 +245,7 @@ def read_shapes(conn: psycopg.Connection[Any]) -> dict[Table, Shape]:
         ):
             common.setdefault(_beginning(lexeme), []).append((lexeme, share))
         version = re.findall(r"\d+", row["extension"] or "")
-        shapes[_NAMES[row["table"]]] = Shape(
+        shapes[NAMED[row["table"]]] = Shape(
             kind=row["kind"] or "halfvec",
             rows=row["rows"],
             # Of two, while one takes the other's place, the one that holds more.

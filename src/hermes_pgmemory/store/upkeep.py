@@ -30,6 +30,11 @@ class Table(StrEnum):
     TURNS = "turns"
 
 
+NAMES: Final = {Table.ENTRIES: "memory_entries", Table.TURNS: "conversations"}
+"""What PostgreSQL calls each."""
+NAMED: Final = {name: table for table, name in NAMES.items()}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unembedded:
     """A row that waits for a vector."""
