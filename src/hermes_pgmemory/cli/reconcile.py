@@ -26,6 +26,8 @@ from hermes_pgmemory.cli import _database, _print
 from hermes_pgmemory.cli._result import Result, Table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hermes_pgmemory.memory_files import MemoryFile
     from hermes_pgmemory.models import FileVerdict, Target
     from hermes_pgmemory.paths import HomePaths
@@ -53,7 +55,6 @@ def run(args: Namespace) -> Result:
     from hermes_pgmemory.codec import ENTRY_RECORDS  # noqa: PLC0415
     from hermes_pgmemory.errors import JournalUnavailable  # noqa: PLC0415
     from hermes_pgmemory.journal import waiting  # noqa: PLC0415
-    from hermes_pgmemory.memory_files import FILES  # noqa: PLC0415
     from hermes_pgmemory.models import Target  # noqa: PLC0415
     from hermes_pgmemory.paths import HomePaths  # noqa: PLC0415
 
@@ -76,6 +77,14 @@ def run(args: Namespace) -> Result:
             )
             for file in files
         ]
+    return _told(args, files, verdicts)
+
+
+def _told(
+    args: Namespace, files: Sequence[MemoryFile], verdicts: Sequence[FileVerdict]
+) -> Result:
+    from hermes_pgmemory.memory_files import FILES  # noqa: PLC0415
+
     rows = [
         (FILES[file.target], len(file.texts), len(said.gone), len(said.present))
         for file, said in zip(files, verdicts, strict=True)
