@@ -27,9 +27,12 @@ from hypothesis import settings
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from hermes_pgmemory.config import Settings
 from hermes_pgmemory.embed import stop_local_server
+from hermes_pgmemory.embedding_models import LOCAL_MODEL
 from hermes_pgmemory.models import EmbeddingModel
 from hermes_pgmemory.paths import RUNTIME_DIR_VARIABLE
+from hermes_pgmemory.setup import named_model
 from hermes_pgmemory.store import Store, migrate
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -244,6 +247,14 @@ def template_of(new_template: Callable[..., str]) -> Callable[[int], str]:
 def template(template_of: Callable[[int], str]) -> str:
     """The database that most tests clone; its vectors have 3 dimensions."""
     return template_of(3)
+
+
+@pytest.fixture(scope="session")
+def local_template(new_template: Callable[..., str]) -> str:
+    """The name of an empty database made for the local model."""
+    dsn = new_template()
+    migrate.apply(dsn, named_model(LOCAL_MODEL, 384, Settings()))
+    return str(conninfo_to_dict(dsn)["dbname"])
 
 
 @pytest.fixture

@@ -9,26 +9,13 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from hermes_pgmemory.embedding_models import LOCAL_MODEL, profile_for
-from hermes_pgmemory.models import EmbeddingModel
-from hermes_pgmemory.store import migrate
-
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "library.md"
 
 
 @pytest.fixture
-def prepared(new_database: Callable[..., str]) -> str:
+def prepared(new_database: Callable[..., str], local_template: str) -> str:
     """A database that `setup` has prepared for the local model."""
-    dsn = new_database()
-    profile = profile_for(LOCAL_MODEL)
-    model = EmbeddingModel(
-        name=LOCAL_MODEL,
-        dimension=384,
-        query_prefix=profile.query_prefix,
-        document_prefix=profile.document_prefix,
-    )
-    migrate.apply(dsn, model)
-    return dsn
+    return new_database(template=local_template)
 
 
 def test_the_example_goes_as_it_says(

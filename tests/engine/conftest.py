@@ -10,18 +10,14 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import psycopg
 import pytest
 from psycopg import sql
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import conninfo_to_dict
 
 from hermes_pgmemory import engines
-from hermes_pgmemory.embedding_models import LOCAL_MODEL, profile_for
-from hermes_pgmemory.models import EmbeddingModel
 from hermes_pgmemory.provider import PgvectorProvider
-from hermes_pgmemory.store import migrate
 
 
 class Home:
@@ -74,24 +70,6 @@ class Home:
             " WHERE agent_identity = %s ORDER BY id",
             theme,
         )
-
-
-@pytest.fixture(scope="session")
-def local_template(server: str) -> Iterator[str]:
-    """The name of an empty database made for the local model."""
-    name = f"pgmemory_local_{uuid4().hex[:8]}"
-    profile = profile_for(LOCAL_MODEL)
-    model = EmbeddingModel(
-        name=LOCAL_MODEL,
-        dimension=384,
-        query_prefix=profile.query_prefix,
-        document_prefix=profile.document_prefix,
-    )
-    with psycopg.connect(server, autocommit=True) as admin:
-        admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
-        migrate.apply(make_conninfo(server, dbname=name), model)
-        yield name
-        admin.execute(sql.SQL("DROP DATABASE {}").format(sql.Identifier(name)))
 
 
 @pytest.fixture

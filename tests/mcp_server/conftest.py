@@ -7,43 +7,23 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from uuid import uuid4
 
-import psycopg
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
-from psycopg import sql
-from psycopg.conninfo import make_conninfo
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 from mcp_kit import Client, Served, by_http, by_stdio
 
 from hermes_pgmemory import engines
-from hermes_pgmemory.embedding_models import LOCAL_MODEL, profile_for
-from hermes_pgmemory.models import EmbeddingModel
-from hermes_pgmemory.store import migrate
 
 Connect = Callable[[str], Client]
 
 
 @pytest.fixture(scope="module")
-def dsn(server: str) -> Iterator[str]:
+def dsn(new_template: Callable[..., str], local_template: str) -> str:
     """A database for the local model, which the module's tests share."""
-    name = f"pgmemory_mcp_{uuid4().hex[:8]}"
-    profile = profile_for(LOCAL_MODEL)
-    model = EmbeddingModel(
-        name=LOCAL_MODEL,
-        dimension=384,
-        query_prefix=profile.query_prefix,
-        document_prefix=profile.document_prefix,
-    )
-    with psycopg.connect(server, autocommit=True) as admin:
-        admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
-        migrate.apply(make_conninfo(server, dbname=name), model)
-        yield make_conninfo(server, dbname=name)
-        drop = sql.SQL("DROP DATABASE {} WITH (FORCE)")
-        admin.execute(drop.format(sql.Identifier(name)))
+    return new_template(template=local_template)
 
 
 @pytest.fixture(scope="module")
