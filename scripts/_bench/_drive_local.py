@@ -47,7 +47,7 @@ def main() -> None:
             answer = json.loads(provider.handle_tool_call("recall_memory", question))
             times.append((time.perf_counter() - began) * 1e3)
             degraded += "degraded" in answer or "error" in answer
-        print(json.dumps({"ms": times, "degraded": [degraded]}), flush=True)
+        print(json.dumps({"ms": times, "degraded": degraded}), flush=True)
     sys.stdin.read()
     os._exit(0)
 

@@ -9,14 +9,13 @@ of silence nobody may hold a connection.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import time
-from pathlib import Path
 from statistics import fmean
 
 import psycopg
-from _stage import HERE, embedder, percentiles, say, stage
+from _crowd import Crowd
+from _stage import embedder, percentiles, say, stage
 from rich.console import Console
 from rich.progress import track
 
@@ -33,28 +32,6 @@ SELECT (SELECT count(*) FROM memory_entries) + (SELECT count(*) FROM conversatio
 """
 
 
-def start(home: Path, number: int, seconds: float) -> subprocess.Popen[str]:
-    """Start one agent and wait until it is ready."""
-    agent = subprocess.Popen(
-        list(
-            map(str, (sys.executable, HERE / "_drive_load.py", home, number, seconds))
-        ),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert agent.stdout is not None
-    assert agent.stdout.readline() == "ready\n"
-    return agent
-
-
-def tell(agent: subprocess.Popen[str]) -> None:
-    """Let an agent begin."""
-    assert agent.stdin is not None
-    agent.stdin.write("go\n")
-    agent.stdin.flush()
-
-
 def main() -> None:
     """Run the crowd and print the figures."""
     agents = int(sys.argv[1]) if len(sys.argv) > 1 else 32
@@ -63,25 +40,21 @@ def main() -> None:
     with stage() as scene, embedder(latency_ms=10) as endpoint:
         dsn = scene.ours("load")
         home = scene.home("load", {"dsn": dsn, "embed_url": endpoint.url})
-        crowd = [
-            start(home, number, seconds)
-            for number in track(range(agents), "starting", console=console)
-        ]
+        crowd = Crowd(
+            [("_drive_load.py", home, number, seconds) for number in range(agents)]
+        )
         with psycopg.connect(dsn, autocommit=True) as connection:
-            for agent in crowd:
-                tell(agent)
+            crowd.begin()
             most = 0
             for _ in track(range(int(seconds)), "working", console=console):
                 time.sleep(1)
                 most = max(most, connection.execute(CONNECTIONS).fetchone()[0])
-            told = [json.loads(agent.stdout.readline()) for agent in crowd]
+            told = crowd.told()
             rows, distinct = connection.execute(ROWS).fetchone()
             for _ in track(range(SILENCE_S), "silence", console=console):
                 time.sleep(1)
             idle = connection.execute(CONNECTIONS).fetchone()[0]
-        for agent in crowd:
-            agent.stdin.close()
-            agent.wait()
+        crowd.end()
     written = sum(one["writes"] for one in told)
     report = {
         "agents": agents,

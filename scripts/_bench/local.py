@@ -8,48 +8,26 @@ The model must be in memory once, however many agents there are.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from statistics import median, quantiles
+from typing import Any
 
 import psutil
-from _stage import HERE, say, stage
+from _crowd import Crowd
+from _stage import say, stage
 
-from hermes_pgmemory.embedding_models import LOCAL_MODEL, profile_for
-from hermes_pgmemory.models import EmbeddingModel
+from hermes_pgmemory.config import Settings
+from hermes_pgmemory.embedding_models import LOCAL_MODEL
+from hermes_pgmemory.setup import named_model
 
-PROFILE = profile_for(LOCAL_MODEL)
-MODEL = EmbeddingModel(
-    name=LOCAL_MODEL,
-    dimension=384,
-    query_prefix=PROFILE.query_prefix,
-    document_prefix=PROFILE.document_prefix,
-)
 SERVER = "hermes_pgmemory.embed.local_server"
 
 
-def start(home: Path, number: int, questions: int) -> subprocess.Popen[str]:
-    """Start one agent and wait until it is ready."""
-    drive = [sys.executable, HERE / "_drive_local.py", home, number, questions]
-    agent = subprocess.Popen(
-        list(map(str, drive)),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert agent.stdout is not None
-    assert agent.stdout.readline() == "ready\n"
-    return agent
-
-
-def together(crowd: list[subprocess.Popen[str]]) -> list[dict[str, list[float]]]:
+def together(crowd: Crowd) -> list[dict[str, Any]]:
     """Let every agent do its next part; return what each tells of it."""
-    for agent in crowd:
-        assert agent.stdin is not None
-        agent.stdin.write("go\n")
-        agent.stdin.flush()
-    return [json.loads(agent.stdout.readline()) for agent in crowd if agent.stdout]
+    crowd.begin()
+    return crowd.told()
 
 
 def servers(folder: Path) -> list[psutil.Process]:
@@ -67,18 +45,20 @@ def main() -> None:
     agents = int(sys.argv[1]) if len(sys.argv) > 1 else 8
     questions = int(sys.argv[2]) if len(sys.argv) > 2 else 20
     with stage() as scene:
-        dsn = scene.ours("local", MODEL)
+        dsn = scene.ours("local", named_model(LOCAL_MODEL, 384, Settings()))
         home = scene.home("local", {"dsn": dsn})
-        crowd = [start(home, number, questions) for number in range(agents)]
+        crowd = Crowd(
+            [("_drive_local.py", home, number, questions) for number in range(agents)]
+        )
         assert not servers(scene.folder)
         first, second, later = (together(crowd) for _ in range(3))
         models = servers(scene.folder)
         model_mb = [process.memory_info().rss / 2**20 for process in models]
-        agent_mb = [psutil.Process(a.pid).memory_info().rss / 2**20 for a in crowd]
-        for agent in crowd:
-            assert agent.stdin is not None
-            agent.stdin.close()
-            agent.wait()
+        agent_mb = [
+            psutil.Process(agent.pid).memory_info().rss / 2**20
+            for agent in crowd.agents
+        ]
+        crowd.end()
         for process in models:
             process.terminate()
     told = [one for part in (first, second, later) for one in part]
@@ -89,7 +69,7 @@ def main() -> None:
         "second_ms_p50": round(median(one["ms"][0] for one in second), 1),
         "later_ms_p50": round(median(times), 1),
         "later_ms_p95": round(quantiles(times, n=20)[-1], 1),
-        "degraded": sum(one["degraded"][0] for one in told),
+        "degraded": sum(one["degraded"] for one in told),
         "models": len(models),
         "model_rss_mb": round(sum(model_mb)),
         "agent_rss_mb_mean": round(sum(agent_mb) / agents),

@@ -35,9 +35,10 @@ from hermes_pgmemory.config import Settings
 from hermes_pgmemory.embed import Embedder, make_embedder
 from hermes_pgmemory.embedding_models import LOCAL_MODEL, profile_for
 from hermes_pgmemory.hygiene import MAX_TURN_CHARS, storable
-from hermes_pgmemory.models import EmbeddingModel, Vector
+from hermes_pgmemory.models import Vector
 from hermes_pgmemory.provider import PgvectorProvider
 from hermes_pgmemory.recall import Deadline
+from hermes_pgmemory.setup import named_model
 from hermes_pgmemory.tools import own_scope
 
 KS = (5, 10, 25, 50)
@@ -252,13 +253,7 @@ def main() -> None:
     """Measure, then print one line of JSON."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path("../shared/data/locomo")
     names = sys.argv[2:] or sorted(path.stem for path in folder.glob("conv-*.json"))
-    profile = profile_for(LOCAL_MODEL)
-    stored = EmbeddingModel(
-        name=LOCAL_MODEL,
-        dimension=DIMENSION,
-        query_prefix=profile.query_prefix,
-        document_prefix=profile.document_prefix,
-    )
+    stored = named_model(LOCAL_MODEL, DIMENSION, Settings())
     ours, reference = Tally(), Tally()
     with stage() as scene, closing(make_embedder(Settings())) as model:
         settings = {"dsn": scene.ours("locomo", stored), "turn_min_chars": 0}
