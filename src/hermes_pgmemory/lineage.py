@@ -47,9 +47,15 @@ class Lineage:
     def of(self, session_id: str) -> Mapping[str, float]:
         """Return whose turns a transcript of *session_id* holds, too.
 
-        By session, and until when that one's turns are among them, in Unix time.
+        By session, and until when that one's turns are among them, in Unix time. A
+        file that cannot be read tells of none: the turns themselves matter more.
         """
-        began = {name: (parent, at) for name, parent, at in self._lines()}
+        try:
+            lines = self._lines()
+        except OSError as exc:
+            log.warning("cannot read %s: %s", self._path, exc.strerror)
+            return {}
+        began = {name: (parent, at) for name, parent, at in lines}
         found: dict[str, float] = {}
         until = float("inf")
         while session_id in began and len(found) < MAX_ANCESTORS:

@@ -133,10 +133,6 @@ class Session:
             return self
         return self._renamed(veil.session_id, veil.subject(self.contact), veil)
 
-    def with_subject(self, key: bytes) -> Session:
-        """Return this session with its contact hashed by the database's *key*."""
-        return self.behind(Veil(key, is_final=True))
-
     @property
     def is_sealed(self) -> bool:
         """Whether anything waits for the database's key; see `subjects`."""

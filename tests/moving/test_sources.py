@@ -23,6 +23,7 @@ from hermes_pgmemory.moving.turns import NOISE
 from hermes_pgmemory.paths import HomePaths
 from hermes_pgmemory.private_notes import PrivateNotes
 from hermes_pgmemory.session import Session
+from hermes_pgmemory.subjects import Veil
 from hermes_pgmemory.turn_ledger import TurnLedger
 
 SECRET = "sk-proj-" + "a1B2c3D4e5F6g7H8i9J0" * 2
@@ -216,8 +217,8 @@ class TestSessions:
                 "agent_workspace": "hermes",
                 "hermes_home": str(database.home),
             }
-            session = Session.begin(name, live).with_subject(
-                bytes.fromhex(database.key)
+            session = Session.begin(name, live).behind(
+                Veil(bytes.fromhex(database.key), is_final=True)
             )
             room = session.room(TurnLedger())
             database.apply(*capture.turn(*said, None, room=room, at=START))
@@ -347,7 +348,9 @@ class TestMem0:
             "user_id": "u77",
             "hermes_home": str(database.home),
         }
-        session = Session.begin("s1", live).with_subject(bytes.fromhex(database.key))
+        session = Session.begin("s1", live).behind(
+            Veil(bytes.fromhex(database.key), is_final=True)
+        )
         [subject] = database.query("SELECT subject FROM memory_entries")
         assert subject == session.speaker.subject
 

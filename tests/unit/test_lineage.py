@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from hermes_pgmemory.lineage import Lineage
+
+
+def at(second: float) -> datetime:
+    return datetime.fromtimestamp(second, UTC)
+
+
+@pytest.fixture
+def lineage(tmp_path):
+    return Lineage(tmp_path)
+
+
+def test_a_session_knows_its_ancestors_and_until_when(lineage, tmp_path):
+    lineage.note("b", "a", at(20))
+    lineage.note("c", "b", at(10))
+    assert Lineage(tmp_path).of("c") == {"b": 10, "a": 10}
+    assert lineage.of("b") == {"a": 20}
+    assert lineage.of("a") == {}
+
+
+def test_a_circle_ends(lineage):
+    lineage.note("b", "a", at(1))
+    lineage.note("a", "b", at(2))
+    assert lineage.of("a") == {"b": 2, "a": 1}
+
+
+def test_a_torn_line_hides_no_other(lineage, tmp_path):
+    lineage.note("b", "a", at(1))
+    with (tmp_path / "lineage").open("a") as file:
+        file.write('["c", "b", 3')
+    assert lineage.of("b") == {"a": 1}
+
+
+def test_a_file_that_cannot_be_used_is_told_of_and_costs_no_turn(
+    lineage, tmp_path, caplog
+):
+    (tmp_path / "lineage").mkdir()
+    assert lineage.of("b") == {}
+    lineage.note("b", "a", at(1))
+    assert [line.split()[1] for line in caplog.messages] == ["read", "write"]
