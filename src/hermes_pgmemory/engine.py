@@ -47,7 +47,9 @@ from hermes_pgmemory.writer import Chore, Writer
 
 ADOPT_EVERY_S: Final = 60.0
 SHUTDOWN_S: Final = 2.0
-"""Seconds the last shutdown may drain; the host allows 5, and closing takes some."""
+"""Seconds the last shutdown may drain. The host allows 5; to end threads, `ENDING_S`
+twice, and connections, `store.connection.CLOSE_S`, takes more, whatever hangs."""
+ENDING_S: Final = 0.5
 FIRST_MEETING_S: Final = 5.0
 SYNC_AFTER_S: Final = 0.5
 VERIFY_TIMEOUT_S: Final = 5.0
@@ -202,11 +204,11 @@ class Engine:
         self._closing.set()
         self._unsynced.set()
         # A batch in flight keeps what it works with; the thread closes it then.
-        self.writer.stop(timeout_s=1.0, then=self._close_rooms)
+        self.writer.stop(timeout_s=ENDING_S, then=self._close_rooms)
 
     def _close_rooms(self) -> None:
         if self._keeper is not None:
-            self._keeper.join(1.0)
+            self._keeper.join(ENDING_S)
         self._store.close()
         self._embedder.close()
         self._journal.close()

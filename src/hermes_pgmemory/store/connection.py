@@ -38,7 +38,7 @@ GRACE_S: Final = 0.5
 """Seconds past its limit before a call drops the connection: PostgreSQL, told the
 same limit, is given the chance to cancel and keep it."""
 
-CLOSE_S: Final = 2.0
+CLOSE_S: Final = 0.5
 """Seconds to wait for the pool's threads; one may be connecting to a dead host."""
 
 READER: Final = "hermes_pgmemory_reader"
