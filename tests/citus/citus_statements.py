@@ -35,6 +35,8 @@ class Judge:
                 self._query(node, {}, None)
             case ast.DeleteStmt():
                 self._query(node, {}, None)
+            case ast.TransactionStmt():
+                return
             case _:
                 self.findings.alien = True
                 return

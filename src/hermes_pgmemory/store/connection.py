@@ -18,6 +18,7 @@ from typing import Any, Final, Self, TypeVar
 
 import psycopg
 from psycopg.abc import PQGen
+from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
@@ -48,6 +49,7 @@ IDLE_S: Final = 28.0
 """Seconds after which nobody holds a connection that nobody uses."""
 LIFETIME_S: Final = 300.0
 _POLL_S: Final = 0.05
+_UNFINISHED: Final = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
 _PREFIX: Final = "hermes-pgmemory-"
 _NUMBERS: Final = count(1)
 
@@ -156,7 +158,6 @@ class Database:
             reconnect_timeout=0,
             num_workers=1,
             check=_check,
-            configure=_forbid_changes if read_only else None,
             name=f"{_PREFIX}{next(_NUMBERS)}",
             open=False,
         )
@@ -182,8 +183,7 @@ class Database:
             conn = self._checkout(deadline)
             try:
                 conn.deadline = deadline + GRACE_S
-                # The pipeline is the inner one: its errors must reach the transaction.
-                with conn.transaction(), conn.pipeline():
+                with self._begun(conn):
                     _limit(conn, deadline - monotonic())
                     if self._read_only:
                         conn.execute(QUERIES["become_reader"], {"role": READER})
@@ -191,6 +191,23 @@ class Database:
             finally:
                 conn.deadline = monotonic() + CHECK_S
                 self._pool.putconn(conn)
+
+    @contextmanager
+    def _begun(self, conn: BoundedConnection) -> Generator[None]:
+        """Run the body in a transaction whose every statement waits to be sent.
+
+        BEGIN goes with the body's first question, and COMMIT with the last; with
+        `conn.transaction()` each is a round trip. Whatever failed in between, known by
+        now or not, makes the server skip the COMMIT.
+        """
+        try:
+            with conn.pipeline():
+                conn.execute(QUERIES["begin_reading" if self._read_only else "begin"])
+                yield
+                conn.execute(QUERIES["commit"])
+        finally:
+            if conn.info.transaction_status in _UNFINISHED:
+                conn.rollback()
 
     def _checkout(self, deadline: float) -> BoundedConnection:
         """Take a live connection from the pool.
@@ -220,11 +237,6 @@ class Database:
                     raise
                 if over:
                     raise failures.PoolFull from None
-
-
-def _forbid_changes(conn: BoundedConnection) -> None:
-    # Said with every BEGIN, so that a pooler may stand in between.
-    conn.read_only = True
 
 
 def _check(conn: BoundedConnection) -> None:

@@ -1,3 +1,12 @@
+-- :name begin
+BEGIN;
+
+-- :name begin_reading
+BEGIN READ ONLY;
+
+-- :name commit
+COMMIT;
+
 -- :name limit_transaction
 -- Bound this transaction alone: a pooler may give the connection to anybody next.
 -- A client frozen in mid-transaction loses its locks after `idle` milliseconds.
