@@ -98,7 +98,7 @@ baseline AS MATERIALIZED (
 -- every theme's rows.
 {question},
 scanned AS MATERIALIZED (
-    SELECT agent_identity, id, at, session_id, tsv,
+    SELECT agent_identity, id, tsv,
            CASE WHEN model_id = (SELECT model_id FROM active)
                 THEN nullif(embedding <=> %(vector)b::halfvec, 'NaN') END AS distance
       FROM visible
@@ -180,27 +180,27 @@ sampled AS (
 ),
 {ranking}
 
--- :fragment signals_of_many
--- The words are counted once more, row by row: a join with all that hold one costs more.
+-- :fragment signals
+-- The words are counted once more, row by row: how many rows hold one the planner cannot
+-- know, and a join with these would cost more.
 CASE WHEN model_id = (SELECT model_id FROM active)
      THEN nullif(1 - (embedding <=> %(vector)b::halfvec), 'NaN') END AS similarity,
 coalesce((SELECT sum(weight) FROM words JOIN weights USING (lexeme) WHERE tsv @@ query)
-         / (SELECT sum(weight) FROM weights), 0) AS lexical
+         / (SELECT sum(weight) FROM weights), 0) AS lexical,
+{measured}
 
 -- :name search_few_entries
 -- Candidates among memory entries, in no order.
 WITH {visible_entries},
 {few}
-SELECT agent_identity, id, at,
-       1 - distance AS similarity, coalesce(lexical, 0) AS lexical, {measured}
+SELECT agent_identity, id, updated_at AS at, {signals}
   FROM candidates
-  JOIN scanned USING (agent_identity, id)
-  LEFT JOIN spoken USING (agent_identity, id);
+  JOIN memory_entries USING (agent_identity, id);
 
 -- :name search_many_entries
 WITH {visible_entries},
 {many}
-SELECT agent_identity, id, updated_at AS at, {signals_of_many}, {measured}
+SELECT agent_identity, id, updated_at AS at, {signals}
   FROM candidates
   JOIN memory_entries USING (agent_identity, id);
 
@@ -246,17 +246,15 @@ considered AS MATERIALIZED (
 WITH {visible_turns},
 {few},
 {considered}
-SELECT agent_identity, id, at, session_id, chain,
-       1 - distance AS similarity, coalesce(lexical, 0) AS lexical, {measured}
+SELECT agent_identity, id, ts AS at, session_id, chain, {signals}
   FROM considered
-  JOIN scanned USING (agent_identity, id)
-  LEFT JOIN spoken USING (agent_identity, id);
+  JOIN conversations USING (agent_identity, id);
 
 -- :name search_many_turns
 WITH {visible_turns},
 {many},
 {considered}
-SELECT agent_identity, id, ts AS at, session_id, chain, {signals_of_many}, {measured}
+SELECT agent_identity, id, ts AS at, session_id, chain, {signals}
   FROM considered
   JOIN conversations USING (agent_identity, id);
 
