@@ -8,7 +8,7 @@ from hermes_pgmemory.store.queries import QUERIES, parse
 class TestParse:
     def test_splits_a_file_into_statements(self):
         text = "-- :name one\n-- About one.\nSELECT 1;\n\n-- :name two\nSELECT\n2;\n"
-        assert parse(text) == {"one": "SELECT 1;", "two": "SELECT\n2;"}
+        assert parse(text) == ({"one": "SELECT 1;", "two": "SELECT\n2;"}, {})
 
     def test_fills_fragments_in(self):
         text = (
@@ -16,7 +16,10 @@ class TestParse:
             "-- :fragment both\n{mine} AND b = 2\n"
             "-- :name all\nSELECT '{}' WHERE {both};\n"
         )
-        assert parse(text) == {"all": "SELECT '{}' WHERE a = 1 AND b = 2;"}
+        assert parse(text) == (
+            {"all": "SELECT '{}' WHERE a = 1 AND b = 2;"},
+            {"mine": "a = 1", "both": "a = 1 AND b = 2"},
+        )
 
     def test_refuses_a_name_used_twice(self):
         with pytest.raises(ValueError, match="'one' is defined twice"):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
+from random import Random
 
 import pytest
 
-from hermes_pgmemory.store import migrate
+from hermes_pgmemory.store import asking, migrate
+from hermes_pgmemory.store.queries import FRAGMENTS
 
 NOTES = {
     "zh": "我们每周三上午在北京办公室讨论数据库的备份计划",
@@ -151,3 +154,36 @@ def test_long_texts_of_such_letters_are_stored_and_found(memory, best):
     memory.apply(memory.add(text), memory.turn(text))
     assert best(text[5_000:5_010]) == [text]
     assert best(text) == [text]
+
+
+class TestOfQuestions:
+    ALPHABET = (
+        *"aZé9 -'\\",
+        *("e\u0301", "a\u030a\u0323", "ё", "й", "ß", "ǅ", "\u0344", "क्", "\u200d"),
+        *("京", "都", "𠀀", "ー", "々", "ก", "ំ", "서", "か\u3099"),
+        *("。", "“", "🦔", "\ufe0f", "\u00a0", "\n"),
+    )
+
+    def test_are_cut_as_those_of_stored_texts(self, memory):
+        random = Random(7)
+        texts = [
+            *NOTES.values(),
+            *("".join(random.choices(self.ALPHABET, k=n % 40)) for n in range(1_500)),
+        ]
+        cut = (
+            f"SELECT content, {FRAGMENTS['spaced']}, {FRAGMENTS['shifted']}"
+            f"  FROM (SELECT {FRAGMENTS['plain']} AS content"
+            "          FROM unnest(%s::text[]) WITH ORDINALITY AS given (content, n)"
+            "         ORDER BY n OFFSET 0) AS plain"
+        )
+        rows = memory.query(cut, texts)
+        letters = f"[{FRAGMENTS['unspaced']}]"
+        pairs, alone = letters * 2, f"(?<!{letters}){letters}(?!{letters})"
+        for text, (plain, spaced, shifted) in zip(texts, rows, strict=True):
+            asked = asking.cut(text)
+            assert asked.text == spaced
+            assert sorted(run for run, _, _ in asked.runs) == sorted(
+                re.findall(pairs, plain)
+                + re.findall(pairs, shifted)
+                + re.findall(alone, plain)
+            )

@@ -47,8 +47,8 @@ _FILES: Final = (
 )
 
 
-def parse(text: str) -> dict[str, LiteralString]:
-    """Split a query file into ``{name: statement}``, fragments filled in.
+def parse(text: str) -> tuple[dict[str, LiteralString], dict[str, str]]:
+    """Split a query file into its statements and its fragments, by name, filled in.
 
     Raises:
         ValueError: Two blocks share a name, or a statement includes a fragment that
@@ -68,7 +68,7 @@ def parse(text: str) -> dict[str, LiteralString]:
         else:
             # The file ships with the package, so it is as trusted as a literal.
             found[name] = cast("LiteralString", body)
-    return found
+    return found, fragments
 
 
 def _include(body: str, fragments: Mapping[str, str]) -> str:
@@ -80,11 +80,11 @@ def _include(body: str, fragments: Mapping[str, str]) -> str:
     return re.sub(r"\{(\w+)\}", fill, body)
 
 
-def load() -> dict[str, LiteralString]:
-    """Read every query file of this package."""
+def load() -> tuple[dict[str, LiteralString], dict[str, str]]:
+    """Read every query file of this package; see `parse`."""
     here = files(__package__ or "")
     text = "\n".join(here.joinpath(f"{name}.sql").read_text() for name in _FILES)
     return parse(text)
 
 
-QUERIES: Final = load()
+QUERIES, FRAGMENTS = load()

@@ -109,13 +109,13 @@ class Shape:
     )
     """Lexemes that many rows hold, and which share of all rows, by how they begin."""
 
-    def common_in(self, text: str) -> list[tuple[str, float]]:
-        """Return those that the words of *text* may become, and some more.
+    def common_in(self, text: str, runs: Sequence[str]) -> list[tuple[str, float]]:
+        """Return those that *runs*, or the words of *text*, may become, and some more.
 
         Stemming changes how words end; one that begins otherwise, too, is taken for a
         rare one, which costs time only.
         """
-        begun = {_beginning(word) for word in _WORD.findall(text.casefold())}
+        begun = {_beginning(word) for word in (*_WORD.findall(text.casefold()), *runs)}
         return [pair for start in begun for pair in self.common.get(start, ())]
 
 
@@ -187,7 +187,7 @@ class Planner:
             watermark=shape.watermarks.get(mark_of(theme)) if usable else None,
             iterative=shape.iterative,
             budget=BUDGET_ROWS / max(shape.rows, total),
-            common=shape.common_in(parameters["text"]),
+            common=shape.common_in(parameters["text"], parameters["runs"]),
         )
 
     def _shape(self, conn: psycopg.Connection[Any], table: Table) -> Shape:

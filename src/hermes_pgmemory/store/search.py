@@ -25,6 +25,7 @@ from hermes_pgmemory.models import (
 )
 from hermes_pgmemory.ranking import Scale
 from hermes_pgmemory.repetition import Words, without_repetitions
+from hermes_pgmemory.store import asking
 from hermes_pgmemory.store.queries import QUERIES
 from hermes_pgmemory.store.sealed import BREADTH, BROADEST, Planner
 from hermes_pgmemory.store.upkeep import Table
@@ -155,8 +156,7 @@ def _question(
 ) -> dict[str, Any]:
     return {
         **asdict(facets),
-        # A prompt may hold what PostgreSQL cannot, and therefore has no row of.
-        "text": text.encode(errors="replace").decode().replace("\0", " "),
+        **asking.cut(text).parameters(),
         "model": model,
         "theme": scope.theme,
         "subject": scope.subject,

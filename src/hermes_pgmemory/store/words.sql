@@ -1,6 +1,7 @@
 -- What counts as a word, in a stored text and in a question alike. Every fragment works
 -- on a column called `content`. The migration that brought them holds a copy; a test
--- compares both.
+-- compares both. A question is cut by `asking`, of the same letters, once for all its
+-- statements; another test compares these.
 
 -- :fragment unspaced
 -- Letters of scripts that put no space between words (Thai, Lao, Burmese, Khmer, kana,
@@ -13,6 +14,12 @@
 -- for letters, and “tea” for no tea. (Joiners, as in Persian, are parts of words.)
 \u00A0-\u00A9\u00AB-\u00B4\u00B6-\u00B9\u00BB-\u00BF\u060C\u061B\u061F\u06D4\u0964\u0965\u2000-\u200B\u200E-\u2070\u20A0-\u20BF\u2190-\u2BFF\u3000-\u3004\u3008-\u3020\u3030\u303D\u30FB\uFE0F\uFF01-\uFF0F\uFF1A-\uFF20\uFF3B-\uFF40\uFF5B-\uFF65\U0001F000-\U0001FAFF
 
+-- :fragment accented
+\u00C0-\u024F\u0300-\u036F\u1E00-\u1EFF
+
+-- :fragment accents
+\u0300-\u036F
+
 -- :fragment unmarked
 regexp_replace(content, '[{marks}]+', ' ', 'g')
 
@@ -20,9 +27,9 @@ regexp_replace(content, '[{marks}]+', ' ', 'g')
 -- Latin letters without their accents: "café" finds "cafe", however either was typed.
 -- Where every character is one byte, nothing could be normalised.
 CASE WHEN octet_length(content) = length(content) THEN content
-     WHEN content ~ '[\u00C0-\u024F\u0300-\u036F\u1E00-\u1EFF]'
+     WHEN content ~ '[{accented}]'
      THEN normalize(regexp_replace(normalize({unmarked}, NFD),
-                                   '([A-Za-z])[\u0300-\u036F]+', '\1', 'g'), NFC)
+                                   '([A-Za-z])[{accents}]+', '\1', 'g'), NFC)
      ELSE {unmarked} END
 
 -- :fragment spaced
@@ -51,33 +58,18 @@ regexp_replace(content, '(^|[^{unspaced}])[{unspaced}]', '\1', 'g')
          OFFSET 0) AS told)
 
 -- :fragment asked
--- The words of a question: `lexeme`, the `query` for it, and its `place`. They are
--- quoted, so nothing a user types is an operator. A letter alone asks for whatever
--- begins with it.
+-- The words of a question, as `asking` cut it: `lexeme`, the `query` for it, and its
+-- `place`. They are quoted, so nothing a user types is an operator.
 SELECT lexeme,
        ('''' || replace(replace(lexeme, '\', '\\'), '''', '''''') || '''' || ending)::tsquery
            AS query,
        min(place) AS place
-  FROM (SELECT {plain} AS content
-          FROM (SELECT left(%(text)s, 20000) AS content) AS said
-        OFFSET 0) AS told
- CROSS JOIN LATERAL (
-    SELECT lexeme, positions[1] AS place, '' AS ending
-      FROM unnest(to_tsvector(
-               (SELECT value #>> '{}' FROM memory_settings
-                 WHERE key = 'text_search_config')::regconfig,
-               {spaced}))
-     UNION ALL
-    SELECT pair[1], 2 * n, ''
-      FROM regexp_matches(content, '[{unspaced}][{unspaced}]', 'g')
-           WITH ORDINALITY AS even (pair, n)
-     UNION ALL
-    SELECT pair[1], 2 * n + 1, ''
-      FROM regexp_matches({shifted}, '[{unspaced}][{unspaced}]', 'g')
-           WITH ORDINALITY AS odd (pair, n)
-     UNION ALL
-    SELECT alone[1], 2 * n, ':*'
-      FROM regexp_matches(
-               content, '(?<![{unspaced}])[{unspaced}](?![{unspaced}])', 'g')
-           WITH ORDINALITY AS lone (alone, n)) AS found
+  FROM (SELECT lexeme, positions[1] AS place, '' AS ending
+          FROM unnest(to_tsvector(
+                   (SELECT value #>> '{}' FROM memory_settings
+                     WHERE key = 'text_search_config')::regconfig,
+                   %(text)s))
+         UNION ALL
+        SELECT *
+          FROM unnest(%(runs)s::text[], %(places)s::int[], %(endings)s::text[])) AS found
  GROUP BY lexeme, ending
