@@ -15,6 +15,7 @@ from _scale_data import Data
 from pgvector import HalfVector
 
 from hermes_pgmemory.models import Scope, Theme
+from hermes_pgmemory.question import Question
 from hermes_pgmemory.store import Store
 
 LIMIT, POOL, EF_SEARCH = 10, 50, 200
@@ -89,15 +90,8 @@ def ask_ours(
     given = {"theme": theme, "watermark": watermark, "pool": POOL}
 
     def search(text: str, values: list[float]) -> list[int]:
-        hits = store.search_entries(
-            text=text,
-            vector=values,
-            scope=scope,
-            target=None,
-            limit=LIMIT,
-            timeout_s=60,
-        )
-        return [hit.id for hit in hits]
+        question = Question(text=text, vector=values, scope=scope, limit=LIMIT)
+        return [hit.id for hit in store.search_entries(question, timeout_s=60)]
 
     def by_hand(query: LiteralString, values: list[float]) -> list[int]:
         rows = conn.execute(query, given | {"vector": HalfVector(values)})

@@ -37,6 +37,7 @@ from hermes_pgmemory.embedding_models import LOCAL_MODEL, profile_for
 from hermes_pgmemory.hygiene import MAX_TURN_CHARS, storable
 from hermes_pgmemory.models import Vector
 from hermes_pgmemory.provider import PgvectorProvider
+from hermes_pgmemory.question import Question
 from hermes_pgmemory.recall import Deadline
 from hermes_pgmemory.setup import named_model
 from hermes_pgmemory.tools import own_scope
@@ -111,15 +112,14 @@ def ask_without(
 
     def ask_store(text: str, vector: Vector | None) -> list[int]:
         session, engine = provider._session, provider._engine  # noqa: SLF001
-        hits = engine._store.search_turns(  # noqa: SLF001
+        asked = Question(
             text=text,
             vector=vector,
             scope=own_scope(session.caller),
-            session_id=None,
             limit=max(KS),
             scale=profile_for(LOCAL_MODEL).scale,
-            timeout_s=60,
         )
+        hits = engine._store.search_turns(asked, timeout_s=60)  # noqa: SLF001
         return [places[hit.content] for hit in hits]
 
     vector = model.embed_query(question, timeout_s=60)

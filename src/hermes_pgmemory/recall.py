@@ -10,7 +10,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Generic, Protocol, TypeVar
 
 from hermes_pgmemory.breaker import CircuitBreaker
@@ -38,7 +38,7 @@ from hermes_pgmemory.models import (
     TurnHit,
     Vector,
 )
-from hermes_pgmemory.ranking import Scale
+from hermes_pgmemory.question import Question
 
 EMBED_SHARE: Final = 0.6
 """Part of the remaining budget that embedding the question may use."""
@@ -54,16 +54,10 @@ class Library(Protocol):
 
     def search_entries(
         self,
+        question: Question,
         *,
-        text: str,
-        vector: Vector | None,
-        scope: Scope,
-        target: Target | None,
-        facets: Facets = ...,
-        limit: int,
+        target: Target | None = ...,
         exclude: Collection[str] = ...,
-        scale: Scale = ...,
-        half_life_days: float = ...,
         timeout_s: float,
     ) -> list[EntryHit]:
         """Return memory entries, best first."""
@@ -71,15 +65,9 @@ class Library(Protocol):
 
     def search_turns(
         self,
+        question: Question,
         *,
-        text: str,
-        vector: Vector | None,
-        scope: Scope,
-        session_id: str | None,
-        facets: Facets = ...,
-        limit: int,
-        scale: Scale = ...,
-        half_life_days: float = ...,
+        session_id: str | None = ...,
         timeout_s: float,
     ) -> list[TurnHit]:
         """Return conversation turns, best first."""
@@ -166,22 +154,12 @@ class Recall:
         exclude: Collection[str] = (),
     ) -> Answer[EntryHit]:
         """Return the memory entries that best answer *query*."""
-        text = storable(query, max_chars=MAX_QUERY_CHARS)
-        vector, missing = self._embed(text, deadline)
+        question, missing = self._question(query, scope, facets, limit, deadline)
         return self._search(
-            vector,
+            question,
             missing,
-            lambda vector: self._library.search_entries(
-                text=text,
-                vector=vector,
-                scope=scope,
-                target=target,
-                facets=facets,
-                limit=limit,
-                exclude=exclude,
-                scale=self._scale,
-                half_life_days=self._half_life_days,
-                timeout_s=deadline.left_s(),
+            lambda question: self._library.search_entries(
+                question, target=target, exclude=exclude, timeout_s=deadline.left_s()
             ),
         )
 
@@ -196,21 +174,12 @@ class Recall:
         deadline: Deadline,
     ) -> Answer[TurnHit]:
         """Return the conversation turns that best answer *query*."""
-        text = storable(query, max_chars=MAX_QUERY_CHARS)
-        vector, missing = self._embed(text, deadline)
+        question, missing = self._question(query, scope, facets, limit, deadline)
         return self._search(
-            vector,
+            question,
             missing,
-            lambda vector: self._library.search_turns(
-                text=text,
-                vector=vector,
-                scope=scope,
-                session_id=session_id,
-                facets=facets,
-                limit=limit,
-                scale=self._scale,
-                half_life_days=self._half_life_days,
-                timeout_s=deadline.left_s(),
+            lambda question: self._library.search_turns(
+                question, session_id=session_id, timeout_s=deadline.left_s()
             ),
         )
 
@@ -249,18 +218,36 @@ class Recall:
             counts = self._library.counts(timeout_s=deadline.left_s())
         return [one for one in counts if not is_governed(one.theme)]
 
+    def _question(
+        self, query: str, scope: Scope, facets: Facets, limit: int, deadline: Deadline
+    ) -> tuple[Question, str | None]:
+        """Return what to ask the library, and why it has no vector, if so."""
+        text = storable(query, max_chars=MAX_QUERY_CHARS)
+        vector, missing = self._embed(text, deadline)
+        question = Question(
+            text=text,
+            vector=vector,
+            scope=scope,
+            facets=facets,
+            limit=limit,
+            scale=self._scale,
+            half_life_days=self._half_life_days,
+        )
+        return question, missing
+
     def _search(
         self,
-        vector: Vector | None,
+        question: Question,
         missing: str | None,
-        search: Callable[[Vector | None], list[HitT]],
+        search: Callable[[Question], list[HitT]],
     ) -> Answer[HitT]:
         try:
             with self._library_breaker.guard():
-                return Answer(search(vector), missing)
+                return Answer(search(question), missing)
         except DimensionMismatch as exc:
             # The database has just been moved to another model.
-            return self._search(None, f"searched by words only: {exc}", search)
+            wordy = replace(question, vector=None)
+            return self._search(wordy, f"searched by words only: {exc}", search)
         except (Unavailable, SchemaError, ConfigError) as exc:
             RECALL_DEGRADED.labels(missing="database").inc()
             nothing: list[HitT] = []

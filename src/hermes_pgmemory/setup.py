@@ -22,6 +22,7 @@ from hermes_pgmemory.embedding_models import profile_for
 from hermes_pgmemory.errors import DimensionMismatch, ModelMismatch, PgMemoryError
 from hermes_pgmemory.models import EmbeddingModel, Scope, Theme
 from hermes_pgmemory.paths import PROVIDER, HomePaths
+from hermes_pgmemory.question import Question
 from hermes_pgmemory.store import Store, migrate
 
 PROBE_TIMEOUT_S: Final = 60.0
@@ -252,11 +253,6 @@ def _compare(database: EmbeddingModel | None, configured: EmbeddingModel) -> Non
 
 def _ask(store: Store, embedder: Embedder) -> None:
     vector = embedder.embed_query(QUESTION, timeout_s=PROBE_TIMEOUT_S)
-    store.search_entries(
-        text=QUESTION,
-        vector=vector,
-        scope=Scope(theme=Theme("default"), subject=None),
-        target=None,
-        limit=1,
-        timeout_s=CHECK_TIMEOUT_S,
-    )
+    scope = Scope(theme=Theme("default"), subject=None)
+    question = Question(text=QUESTION, vector=vector, scope=scope, limit=1)
+    store.search_entries(question, timeout_s=CHECK_TIMEOUT_S)

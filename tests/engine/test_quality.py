@@ -22,6 +22,7 @@ from psycopg.conninfo import make_conninfo
 
 from hermes_pgmemory import engines, tools
 from hermes_pgmemory.provider import PgvectorProvider
+from hermes_pgmemory.question import Question
 from hermes_pgmemory.recall import Deadline
 
 # One process: the model embeds everything once.
@@ -99,13 +100,9 @@ class Memory:
         return [hit.content for hit in answer.hits]
 
     def turns_by_words(self, question: str, limit: int) -> list[str]:
+        own = tools.own_scope(self.friends._session.caller)
         hits = self.friends._engine._store.search_turns(
-            text=question,
-            vector=None,
-            scope=tools.own_scope(self.friends._session.caller),
-            session_id=None,
-            limit=limit,
-            timeout_s=30,
+            Question(text=question, vector=None, scope=own, limit=limit), timeout_s=30
         )
         return [hit.content for hit in hits]
 

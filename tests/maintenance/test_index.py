@@ -11,6 +11,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from hermes_pgmemory.models import EmbeddingModel, Scope, Theme
+from hermes_pgmemory.question import Question
 from hermes_pgmemory.store import Store, migrate, sealed
 from hermes_pgmemory.store.roles import grant
 from hermes_pgmemory.store.sealed import mark_of
@@ -332,14 +333,10 @@ class TestLimits:
 
     def ask(self, dsn, dimension):
         with closing(Store(dsn)) as store:
-            hits = store.search_entries(
-                text="",
-                vector=[0.5] * dimension,
-                scope=Scope(theme=Theme("work"), subject=None),
-                target=None,
-                limit=10,
-                timeout_s=30,
-            )
+            work = Scope(theme=Theme("work"), subject=None)
+            vector = [0.5] * dimension
+            question = Question(text="", vector=vector, scope=work, limit=10)
+            hits = store.search_entries(question, timeout_s=30)
         return len(hits)
 
     @pytest.mark.parametrize(
@@ -396,14 +393,9 @@ class TestWhoMay:
         assert index("--admin-dsn", dsn).status == 0
         assert set(indexes()) == {"all", mark_of("work")}
         with closing(Store(agent)) as store:
-            hits = store.search_entries(
-                text="x",
-                vector=[1, 0, 0],
-                scope=Scope(theme=Theme("work"), subject=None),
-                target=None,
-                limit=5,
-                timeout_s=30,
-            )
+            work = Scope(theme=Theme("work"), subject=None)
+            question = Question(text="x", vector=[1, 0, 0], scope=work, limit=5)
+            hits = store.search_entries(question, timeout_s=30)
         assert len(hits) == 5
 
     @pytest.mark.parametrize(

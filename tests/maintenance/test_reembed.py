@@ -20,6 +20,7 @@ from maintenance_kit import START, Memory, vector_of
 from hermes_pgmemory.errors import ModelMismatch
 from hermes_pgmemory.maintenance import successors
 from hermes_pgmemory.models import CONTEXT_CHARS, EmbeddingModel, Scope, Theme
+from hermes_pgmemory.question import Question
 from hermes_pgmemory.store import Store, indexing
 from hermes_pgmemory.store import reembed as moving
 
@@ -322,14 +323,9 @@ class TestTheStoreOfAnotherModel:
         memory.apply(memory.entry("harbour"), vectors={0: [1, 0, 0]})
 
         def ask(store, text):
-            return store.search_entries(
-                text=text,
-                vector=[1, 0, 0],
-                scope=Scope(theme=Theme("work"), subject=None),
-                target=None,
-                limit=1,
-                timeout_s=5,
-            )
+            work = Scope(theme=Theme("work"), subject=None)
+            question = Question(text=text, vector=[1, 0, 0], scope=work, limit=1)
+            return store.search_entries(question, timeout_s=5)
 
         assert len(ask(memory.store, "")) == 1
         assert ask(other.store, "") == []
@@ -364,14 +360,9 @@ def agents(dsn: str) -> Iterator[list[str]]:
                     store.apply(batch, {0: vector, 1: vector}, timeout_s=20)
                 except ModelMismatch:
                     store.apply(batch, {}, timeout_s=20)
-                store.search_entries(
-                    text="note",
-                    vector=vector,
-                    scope=Scope(theme=Theme("work"), subject=None),
-                    target=None,
-                    limit=3,
-                    timeout_s=20,
-                )
+                work = Scope(theme=Theme("work"), subject=None)
+                question = Question(text="note", vector=vector, scope=work, limit=3)
+                store.search_entries(question, timeout_s=20)
                 written.append(name)
                 started.set()
         except BaseException as exc:  # noqa: BLE001 - told to the test below

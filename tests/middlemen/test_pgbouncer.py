@@ -23,6 +23,7 @@ from hermes_pgmemory.models import (
     Target,
     Theme,
 )
+from hermes_pgmemory.question import Question
 from hermes_pgmemory.store import Store
 
 Run = Callable[..., Ran]
@@ -105,11 +106,12 @@ def live(dsn: str, theme: str, rounds: int, between: Callable[[int], object]) ->
             batch = accepted(epoch, number, theme)
             assert store.apply(batch, vectors, timeout_s=30) == 2
             scope = Scope(theme=Theme(theme), subject=None)
-            asked = {"vector": [1.0, 0.0, 0.5], "scope": scope, "timeout_s": 30}
-            hits = store.search_entries(text="note", target=None, limit=50, **asked)
-            assert len(hits) == number + 1
-            hits = store.search_turns(text="said", session_id=None, limit=50, **asked)
-            assert len(hits) == number + 1
+            note, said = (
+                Question(text=text, vector=[1.0, 0.0, 0.5], scope=scope, limit=50)
+                for text in ("note", "said")
+            )
+            assert len(store.search_entries(note, timeout_s=30)) == number + 1
+            assert len(store.search_turns(said, timeout_s=30)) == number + 1
             between(number)
 
 

@@ -15,6 +15,7 @@ from middlemen_kit import Home, Ran, add, contents, eventually, recall
 from hermes_pgmemory.metrics import STANDBY_SEARCHES
 from hermes_pgmemory.models import Scope, Theme
 from hermes_pgmemory.provider import PgvectorProvider
+from hermes_pgmemory.question import Question
 from hermes_pgmemory.store import standby as standbys
 from hermes_pgmemory.store.standby import ReplicatedStore
 
@@ -169,14 +170,11 @@ class TestDying:
             with closing(ReplicatedStore(whole_pair.dsn, dsn_read)) as store:
                 for most_s in (1.5, 0.5):
                     started = monotonic()
-                    store.search_entries(
-                        text="printer",
-                        vector=None,
-                        scope=Scope(theme=Theme("marketing"), subject=None),
-                        target=None,
-                        limit=5,
-                        timeout_s=2,
+                    scope = Scope(theme=Theme("marketing"), subject=None)
+                    question = Question(
+                        text="printer", vector=None, scope=scope, limit=5
                     )
+                    store.search_entries(question, timeout_s=2)
                     assert monotonic() - started < most_s
 
     def test_of_the_primary_leaves_recall_to_the_standby(self, home: Home, pair):

@@ -26,6 +26,7 @@ from hermes_pgmemory.models import (
     Vector,
     Write,
 )
+from hermes_pgmemory.question import Question
 from hermes_pgmemory.store import Store
 
 START = datetime(2026, 1, 1, 3, 4, 5, 678901, tzinfo=UTC)
@@ -152,15 +153,10 @@ class Database:
 
     def answers(self, question: str, vector: Vector) -> list[Any]:
         """What a recall of each kind finds, without ids."""
-        asked = {
-            "text": question,
-            "vector": vector,
-            "scope": Scope(theme=None, subject=None),
-            "limit": 5,
-            "timeout_s": 10,
-        }
-        entries = self.store.search_entries(target=None, **asked)
-        turns = self.store.search_turns(session_id=None, **asked)
+        everyone = Scope(theme=None, subject=None)
+        asked = Question(text=question, vector=vector, scope=everyone, limit=5)
+        entries = self.store.search_entries(asked, timeout_s=10)
+        turns = self.store.search_turns(asked, timeout_s=10)
         return [
             *((e.content, e.similarity, round(e.score, 9)) for e in entries),
             *((t.content, round(t.score, 9), t.before, t.after) for t in turns),

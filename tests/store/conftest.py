@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from time import monotonic
 from typing import Any, LiteralString
@@ -15,15 +15,18 @@ from hermes_pgmemory.models import (
     Accepted,
     AddEntry,
     AddTurn,
+    EntryHit,
     RemoveEntry,
     ReplaceEntry,
     Role,
     Scope,
     Target,
     Theme,
+    TurnHit,
     Vector,
     Write,
 )
+from hermes_pgmemory.question import Question
 from hermes_pgmemory.store import Store
 
 WORK = Theme("work")
@@ -88,25 +91,40 @@ class Driver:
     def contents(self) -> list[str]:
         return self.query("SELECT content FROM memory_entries ORDER BY id")
 
-    def entries(self, text: str, **more: Any) -> list[Any]:
-        given: dict[str, Any] = {
-            "vector": None,
-            "scope": Scope(theme=WORK, subject=None),
-            "target": None,
-            "limit": 10,
-            "timeout_s": 10,
-        } | more
-        return self.store.search_entries(text=text, **given)
+    def entries(
+        self,
+        text: str,
+        *,
+        target: Target | None = None,
+        exclude: Collection[str] = (),
+        timeout_s: float = 10,
+        **more: Any,
+    ) -> list[EntryHit]:
+        return self.store.search_entries(
+            question(text, **more), target=target, exclude=exclude, timeout_s=timeout_s
+        )
 
-    def turns(self, text: str, **more: Any) -> list[Any]:
-        given: dict[str, Any] = {
-            "vector": None,
-            "scope": Scope(theme=WORK, subject=None),
-            "session_id": None,
-            "limit": 10,
-            "timeout_s": 10,
-        } | more
-        return self.store.search_turns(text=text, **given)
+    def turns(
+        self,
+        text: str,
+        *,
+        session_id: str | None = None,
+        timeout_s: float = 10,
+        **more: Any,
+    ) -> list[TurnHit]:
+        return self.store.search_turns(
+            question(text, **more), session_id=session_id, timeout_s=timeout_s
+        )
+
+
+def question(text: str, **more: Any) -> Question:
+    """Return a question of ten answers, of words alone, to one theme unless told."""
+    given: dict[str, Any] = {
+        "vector": None,
+        "scope": Scope(theme=WORK, subject=None),
+        "limit": 10,
+    }
+    return Question(text=text, **given | more)
 
 
 @pytest.fixture

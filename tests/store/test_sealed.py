@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from contextlib import closing
-from functools import cache
+from functools import cache, partial
 
 import psycopg
 import pytest
@@ -13,6 +13,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from hermes_pgmemory.maintenance import index
 from hermes_pgmemory.models import Scope, Subject, Target, Theme
+from hermes_pgmemory.question import Question
 from hermes_pgmemory.store import Store, sealed
 from hermes_pgmemory.store.sealed import mark_of
 from hermes_pgmemory.store.upkeep import Table
@@ -61,19 +62,18 @@ def seal(dsn, *, min_rows=1_000, **more):
         return index.carry_out(run, found, **(given | more))
 
 
+def search(store, table):
+    return store.search_entries if table is Table.ENTRIES else store.search_turns
+
+
 @pytest.fixture
 def ask(dsn, table):
     """Ask as a process that has just started; returns ids."""
 
     def ask(scope=WORK, *, text="", vector=QUESTION, limit=10, **more):
-        common = {"text": text, "vector": vector, "scope": scope, "limit": limit}
+        question = Question(text=text, vector=vector, scope=scope, limit=limit, **more)
         with closing(Store(dsn)) as store:
-            if table is Table.ENTRIES:
-                more = {"target": None} | more
-                hits = store.search_entries(**common, **more, timeout_s=30)
-            else:
-                more = {"session_id": None} | more
-                hits = store.search_turns(**common, **more, timeout_s=30)
+            hits = search(store, table)(question, timeout_s=30)
         return [hit.id for hit in hits]
 
     return ask
@@ -152,21 +152,12 @@ class TestOnceSealed:
         self, memory, table, dsn, nearest
     ):
         with closing(Store(dsn)) as store:
-            search = {
-                Table.ENTRIES: lambda: store.search_entries(target=None, **question),
-                Table.TURNS: lambda: store.search_turns(session_id=None, **question),
-            }[table]
-            question = {
-                "text": "",
-                "vector": QUESTION,
-                "scope": WORK,
-                "limit": 10,
-                "timeout_s": 30,
-            }
-            search()
+            question = Question(text="", vector=QUESTION, scope=WORK, limit=10)
+            search(store, table)(question, timeout_s=30)
             fill(memory, table, 1_500, first=ROWS + 1, seed=4)
             seal(dsn)
-            assert agreement([hit.id for hit in search()], nearest()) >= 0.9
+            hits = search(store, table)(question, timeout_s=30)
+            assert agreement([hit.id for hit in hits], nearest()) >= 0.9
 
     def test_stay_right_where_an_index_has_vanished(
         self, memory, table, dsn, ask, nearest
@@ -327,17 +318,11 @@ class TestTypes:
         memory.query("ALTER TABLE memory_entries ALTER embedding TYPE vector(3)")
         assert [hit.id for hit in memory.entries("", vector=QUESTION)] == exact
         with closing(Store(dsn)) as fresh:
-            ask = {
-                "text": "",
-                "vector": QUESTION,
-                "scope": WORK,
-                "target": None,
-                "limit": 10,
-                "timeout_s": 30,
-            }
-            assert [hit.id for hit in fresh.search_entries(**ask)] == exact
+            question = Question(text="", vector=QUESTION, scope=WORK, limit=10)
+            ask = partial(fresh.search_entries, question, timeout_s=30)
+            assert [hit.id for hit in ask()] == exact
             memory.query("ALTER TABLE memory_entries ALTER embedding TYPE halfvec(3)")
-            assert [hit.id for hit in fresh.search_entries(**ask)] == exact
+            assert [hit.id for hit in ask()] == exact
 
 
 def test_names_tell_theme_and_watermark_and_are_short():

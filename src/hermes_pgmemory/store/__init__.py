@@ -18,11 +18,9 @@ from hermes_pgmemory.errors import (
     UnstorableWrite,
 )
 from hermes_pgmemory.models import (
-    ANY,
     Accepted,
     Entry,
     EntryHit,
-    Facets,
     FileRow,
     FileVerdict,
     Scope,
@@ -32,7 +30,7 @@ from hermes_pgmemory.models import (
     Vector,
     Write,
 )
-from hermes_pgmemory.ranking import COSINE, Scale
+from hermes_pgmemory.question import Question
 from hermes_pgmemory.store import dsn as dsns
 from hermes_pgmemory.store import (
     failures,
@@ -173,82 +171,50 @@ class Store:
 
     def search_entries(
         self,
+        question: Question,
         *,
-        text: str,
-        vector: Vector | None,
-        scope: Scope,
-        target: Target | None,
-        facets: Facets = ANY,
-        limit: int,
+        target: Target | None = None,
         exclude: Collection[str] = (),
-        scale: Scale = COSINE,
-        half_life_days: float = 0.0,
         timeout_s: float,
     ) -> list[EntryHit]:
-        """Return the *limit* best memory entries, best first; ties by id.
+        """Return the memory entries that answer best, best first; ties by id.
 
         Args:
-            text: The question, for its words; blank searches by meaning alone.
-            vector: The question, embedded by the active model; None searches by
-                words alone.
-            scope: Whose entries.
+            question: What is asked.
             target: Of MEMORY.md or USER.md alone; None for both.
-            facets: What else narrows the search; like a scope, never an answer.
-            limit: At least 1. Fewer come back only where no more match: what repeats
-                a better one gives way to the next best.
             exclude: Contents that the reader has before him already.
-            scale: What the active model's similarities mean.
-            half_life_days: Age at which a row ranks half as high; 0 for any.
             timeout_s: Seconds.
 
         Raises:
-            DimensionMismatch: *vector* is not the active model's.
+            DimensionMismatch: Its vector is not the active model's.
             BadRequest: PostgreSQL refuses another value.
         """
         with self._asking(timeout_s) as conn:
             return search.search_entries(
                 conn,
-                text=text,
-                vector=vector,
-                scope=scope,
+                question,
                 target=target,
-                facets=facets,
-                limit=limit,
                 exclude=exclude,
-                scale=scale,
-                half_life_days=half_life_days,
                 planner=self._planner,
                 model=self._model,
             )
 
     def search_turns(
         self,
+        question: Question,
         *,
-        text: str,
-        vector: Vector | None,
-        scope: Scope,
-        session_id: str | None,
-        facets: Facets = ANY,
-        limit: int,
-        scale: Scale = COSINE,
-        half_life_days: float = 0.0,
+        session_id: str | None = None,
         timeout_s: float,
     ) -> list[TurnHit]:
-        """Return the *limit* best conversation turns, best first; ties by id.
+        """Return the conversation turns that answer best, best first; ties by id.
 
         Like `search_entries`; *session_id* confines it to one session.
         """
         with self._asking(timeout_s) as conn:
             return search.search_turns(
                 conn,
-                text=text,
-                vector=vector,
-                scope=scope,
+                question,
                 session_id=session_id,
-                facets=facets,
-                limit=limit,
-                scale=scale,
-                half_life_days=half_life_days,
                 planner=self._planner,
                 model=self._model,
             )

@@ -12,8 +12,7 @@ import psycopg
 from psycopg.abc import PQGen
 from psycopg.rows import TupleRow
 
-from hermes_pgmemory.models import ANY, Scope, Vector
-from hermes_pgmemory.ranking import Scale
+from hermes_pgmemory.question import Question
 from hermes_pgmemory.store import dsn as dsns
 from hermes_pgmemory.store import failures, roles, search, vectors
 from hermes_pgmemory.store.queries import QUERIES
@@ -100,25 +99,13 @@ def look(dsn: str) -> Server:
         )
 
 
-def time_search(
-    dsn: str, *, text: str, vector: Vector, scope: Scope, scale: Scale, model: str
-) -> SearchTime:
+def time_search(dsn: str, question: Question, *, model: str) -> SearchTime:
     """Search turns once, and tell where the time went."""
     with _connected(dsn) as (conn, connect_s), conn.transaction():
         conn.waited_s = 0.0
         started = time.perf_counter()
         search.search_turns(
-            conn,
-            text=text,
-            vector=vector,
-            scope=scope,
-            session_id=None,
-            facets=ANY,
-            limit=5,
-            scale=scale,
-            half_life_days=0.0,
-            planner=Planner(),
-            model=model,
+            conn, question, session_id=None, planner=Planner(), model=model
         )
         whole_s = time.perf_counter() - started
         return SearchTime(

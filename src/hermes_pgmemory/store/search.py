@@ -13,16 +13,15 @@ from psycopg.rows import DictRow, dict_row
 from hermes_pgmemory import ranking
 from hermes_pgmemory.models import (
     EntryHit,
-    Facets,
     Neighbour,
     Role,
-    Scope,
     Target,
     Theme,
     TurnHit,
     Vector,
     Why,
 )
+from hermes_pgmemory.question import Question
 from hermes_pgmemory.ranking import Scale
 from hermes_pgmemory.repetition import Words, without_repetitions
 from hermes_pgmemory.store import asking
@@ -50,32 +49,26 @@ _MANY: Final[dict[Table, LiteralString]] = {
 }
 
 
-def search_entries(  # noqa: PLR0913 - all but one by keyword
+def search_entries(
     conn: psycopg.Connection[Any],
+    question: Question,
     *,
-    text: str,
-    vector: Vector | None,
-    scope: Scope,
     target: Target | None,
-    facets: Facets,
-    limit: int,
     exclude: Collection[str],
-    scale: Scale,
-    half_life_days: float,
     planner: Planner,
     model: str | None,
 ) -> list[EntryHit]:
-    """Return the *limit* best entries, best first."""
+    """Return the best entries, best first."""
     parameters = {
-        **_question(text, scope, facets, limit, model),
+        **_parameters(question, model),
         "target": target and target.value,
         # What cannot be UTF-8 is not stored either, so it excludes nothing.
         "exclude": [
             hashlib.sha256(x.encode(errors="replace")).digest() for x in exclude
         ],
     }
-    rows = _search(conn, Table.ENTRIES, parameters, vector, planner)
-    found = _Found.of(rows, scale).faded(half_life_days)
+    rows = _search(conn, Table.ENTRIES, parameters, question.vector, planner)
+    found = _Found.of(rows, question.scale).faded(question.half_life_days)
     return [
         EntryHit(
             id=row["id"],
@@ -87,31 +80,23 @@ def search_entries(  # noqa: PLR0913 - all but one by keyword
             platform=row["platform"],
             **found.judgement(row["id"]),
         )
-        for row in _best(conn, "read_entries", found, limit)
+        for row in _best(conn, "read_entries", found, question.limit)
     ]
 
 
-def search_turns(  # noqa: PLR0913 - a question has that many sides
+def search_turns(
     conn: psycopg.Connection[Any],
+    question: Question,
     *,
-    text: str,
-    vector: Vector | None,
-    scope: Scope,
     session_id: str | None,
-    facets: Facets,
-    limit: int,
-    scale: Scale,
-    half_life_days: float,
     planner: Planner,
     model: str | None,
 ) -> list[TurnHit]:
-    """Return the *limit* best turns, best first."""
-    parameters = {
-        **_question(text, scope, facets, limit, model),
-        "session_id": session_id,
-    }
-    rows = _search(conn, Table.TURNS, parameters, vector, planner)
-    found = _Found.of(rows, scale).in_context().faded(half_life_days)
+    """Return the best turns, best first."""
+    parameters = {**_parameters(question, model), "session_id": session_id}
+    rows = _search(conn, Table.TURNS, parameters, question.vector, planner)
+    scored = _Found.of(rows, question.scale).in_context()
+    found = scored.faded(question.half_life_days)
     return [
         TurnHit(
             id=row["id"],
@@ -125,7 +110,7 @@ def search_turns(  # noqa: PLR0913 - a question has that many sides
             after=_neighbour(row, "after"),
             **found.judgement(row["id"]),
         )
-        for row in _best(conn, "read_turns", found, limit)
+        for row in _best(conn, "read_turns", found, question.limit)
     ]
 
 
@@ -151,17 +136,13 @@ def _neighbour(row: DictRow, place: str) -> Neighbour | None:
     return Neighbour(role=Role(row[f"role_{place}"]), content=content)
 
 
-def _question(
-    text: str, scope: Scope, facets: Facets, limit: int, model: str | None
-) -> dict[str, Any]:
+def _parameters(question: Question, model: str | None) -> dict[str, Any]:
     return {
-        **asdict(facets),
-        **asking.cut(text).parameters(),
+        **asdict(question.facets),
+        **asdict(question.scope),
+        **asking.cut(question.text).parameters(),
         "model": model,
-        "theme": scope.theme,
-        "subject": scope.subject,
-        "include_shared": scope.include_shared,
-        "pool": max(POOL, 4 * limit),
+        "pool": max(POOL, 4 * question.limit),
     }
 
 

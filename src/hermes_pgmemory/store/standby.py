@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic
 from typing import Any, Final, TypeVar
 
@@ -26,6 +27,7 @@ from hermes_pgmemory.errors import (
 )
 from hermes_pgmemory.metrics import STANDBY_SEARCHES
 from hermes_pgmemory.models import Accepted, EntryHit, TurnHit, Vector
+from hermes_pgmemory.question import Question
 from hermes_pgmemory.store import Store
 from hermes_pgmemory.store.connection import BoundedConnection
 from hermes_pgmemory.store.queries import QUERIES
@@ -127,33 +129,38 @@ class ReplicatedStore(Store):
             self._mark_breaker.reset()
             self._renew()
 
-    def search_entries(self, *, timeout_s: float, **asked: Any) -> list[EntryHit]:
+    def search_entries(
+        self, question: Question, *, timeout_s: float, **asked: Any
+    ) -> list[EntryHit]:
         """Search the standby or the primary; see `Store.search_entries`."""
-        primary = super().search_entries
-        return self._search(self._standby.search_entries, primary, timeout_s, asked)
+        primary = partial(super().search_entries, question, **asked)
+        standby = partial(self._standby.search_entries, question, **asked)
+        return self._search(standby, primary, timeout_s)
 
-    def search_turns(self, *, timeout_s: float, **asked: Any) -> list[TurnHit]:
+    def search_turns(
+        self, question: Question, *, timeout_s: float, **asked: Any
+    ) -> list[TurnHit]:
         """Search the standby or the primary; see `Store.search_turns`."""
-        primary = super().search_turns
-        return self._search(self._standby.search_turns, primary, timeout_s, asked)
+        primary = partial(super().search_turns, question, **asked)
+        standby = partial(self._standby.search_turns, question, **asked)
+        return self._search(standby, primary, timeout_s)
 
     def _search(
         self,
         standby: Callable[..., list[HitT]],
         primary: Callable[..., list[HitT]],
         timeout_s: float,
-        asked: Mapping[str, Any],
     ) -> list[HitT]:
         deadline = monotonic() + timeout_s
         self._renew()
         if self._mark.at < self._written_at:
             # What a standby must have for our own last batch is not known.
             with suppress(DatabaseUnavailable):
-                return primary(timeout_s=timeout_s * SHARE, **asked)
+                return primary(timeout_s=timeout_s * SHARE)
         try:
             with self._breaker.guard():
                 left = deadline - monotonic()
-                hits = standby(timeout_s=max(0.01, left * SHARE), **asked)
+                hits = standby(timeout_s=max(0.01, left * SHARE))
         except BadRequest:
             raise
         except _Behind:
@@ -167,7 +174,7 @@ class ReplicatedStore(Store):
             STANDBY_SEARCHES.labels(outcome="answered").inc()
             self._note(None)
             return hits
-        return primary(timeout_s=max(0.01, deadline - monotonic()), **asked)
+        return primary(timeout_s=max(0.01, deadline - monotonic()))
 
     def _renew(self) -> None:
         """Ask the primary how far it is, unless what is known is new enough.

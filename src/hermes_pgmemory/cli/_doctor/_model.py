@@ -9,11 +9,14 @@ from hermes_pgmemory.cli._doctor._world import Finding, Level, World
 from hermes_pgmemory.embedding_models import profile_for
 from hermes_pgmemory.errors import PgMemoryError, UnembeddableText
 from hermes_pgmemory.models import Scope, Vector
+from hermes_pgmemory.question import Question
 from hermes_pgmemory.store import probe
 
 TIMEOUT_S: Final = 30.0
 """The first request may start and load the local model."""
 QUERY: Final = "When does the ship leave the harbour?"
+HITS: Final = 5
+"""What a recall asks for by default."""
 ANSWER: Final = "The boat sails from the port at nine in the morning."
 UNRELATED: Final = "Whisk the egg whites with sugar until they are stiff."
 BATCH: Final = 64
@@ -114,14 +117,14 @@ def recall(world: World) -> Finding:
     started = time.monotonic()
     vector = model.embed_query(f"{QUERY} ", timeout_s=TIMEOUT_S)
     embed_s = time.monotonic() - started
-    spent = probe.time_search(
-        world.dsn,
+    question = Question(
         text=QUERY,
         vector=vector,
         scope=Scope(theme=None, subject=None, include_shared=True),
+        limit=HITS,
         scale=profile_for(model.name).scale,
-        model=model.name,
     )
+    spent = probe.time_search(world.dsn, question, model=model.name)
     phases = {
         "embed": embed_s,
         "connect": spent.connect_s,
