@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from time import monotonic
 from typing import Any, Final, Self, TypeVar
@@ -198,10 +198,11 @@ class Database:
 
         BEGIN goes with the body's first question, and COMMIT with the last; with
         `conn.transaction()` each is a round trip. Whatever failed in between, known by
-        now or not, makes the server skip the COMMIT.
+        now or not, makes the server skip the COMMIT. The body may raise
+        `psycopg.Rollback`, to have rehearsed only.
         """
         try:
-            with conn.pipeline():
+            with suppress(psycopg.Rollback), conn.pipeline():
                 conn.execute(QUERIES["begin_reading" if self._read_only else "begin"])
                 yield
                 conn.execute(QUERIES["commit"])
