@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from itertools import count
 from time import monotonic
 from typing import Any, Final, Self, TypeVar
@@ -49,6 +49,8 @@ IDLE_S: Final = 28.0
 """Seconds after which nobody holds a connection that nobody uses."""
 LIFETIME_S: Final = 300.0
 _POLL_S: Final = 0.05
+_BOUNDS_TRANSACTIONS: Final = 170000
+"""The first PostgreSQL that also ends a transaction in a pipeline."""
 _UNFINISHED: Final = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
 _PREFIX: Final = "hermes-pgmemory-"
 _NUMBERS: Final = count(1)
@@ -194,15 +196,19 @@ class Database:
 
     @contextmanager
     def _begun(self, conn: BoundedConnection) -> Generator[None]:
-        """Run the body in a transaction whose every statement waits to be sent.
+        """Run the body in a transaction, and wait for the server only for answers.
 
         BEGIN goes with the body's first question, and COMMIT with the last; with
         `conn.transaction()` each is a round trip. Whatever failed in between, known by
         now or not, makes the server skip the COMMIT. The body may raise
         `psycopg.Rollback`, to have rehearsed only.
         """
+        piped = conn.info.server_version >= _BOUNDS_TRANSACTIONS
         try:
-            with suppress(psycopg.Rollback), conn.pipeline():
+            with (
+                suppress(psycopg.Rollback),
+                conn.pipeline() if piped else nullcontext(),
+            ):
                 conn.execute(QUERIES["begin_reading" if self._read_only else "begin"])
                 yield
                 conn.execute(QUERIES["commit"])
@@ -247,8 +253,8 @@ def _check(conn: BoundedConnection) -> None:
 
 def _limit(conn: BoundedConnection, left_s: float) -> None:
     limit = max(1, int(left_s * 1000))
-    idle = limit + int(GRACE_S * 1000)
-    parameters = {"limit": f"{limit}", "idle": f"{idle}"}
+    most = limit + int(GRACE_S * 1000)
+    parameters = {"limit": f"{limit}", "most": f"{most}"}
     conn.execute(QUERIES["limit_transaction"], parameters)
 
 

@@ -9,11 +9,15 @@ COMMIT;
 
 -- :name limit_transaction
 -- Bound this transaction alone: a pooler may give the connection to anybody next.
--- A client frozen in mid-transaction loses its locks after `idle` milliseconds.
+-- A client frozen in mid-transaction loses its locks after `most` milliseconds.
+-- PostgreSQL 16 notices one only between statements that wait for each other.
 SELECT set_config('statement_timeout', %(limit)s, true),
        set_config('lock_timeout', %(limit)s, true),
-       set_config('idle_in_transaction_session_timeout', %(idle)s, true),
-       set_config('client_min_messages', 'warning', true);
+       set_config('client_min_messages', 'warning', true),
+       set_config(CASE WHEN current_setting('server_version_num')::int >= 170000
+                       THEN 'transaction_timeout'
+                       ELSE 'idle_in_transaction_session_timeout' END,
+                  %(most)s, true);
 
 -- :name become_reader
 -- Give up every right but the reader's, for this transaction, if there is such a role
