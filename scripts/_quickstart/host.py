@@ -107,6 +107,8 @@ class Home:
                 "user_profile_enabled": True,
                 **(memory or {}),
             },
+            # Each process would run pip twice to tell the model about Python.
+            "agent": {"environment_probe": False},
         }
         if settings is not None:
             config["memory"]["provider"] = "pgvector"
