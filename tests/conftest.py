@@ -7,6 +7,7 @@ answer, the run ends at once: no test is ever skipped for want of a database.
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import shutil
@@ -23,7 +24,6 @@ from uuid import uuid4
 
 import psycopg
 import pytest
-from hypothesis import settings
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
@@ -41,10 +41,6 @@ from _servers.cluster import Cluster
 from _servers.keeping import NotInTime, Servers
 
 from log_scan import LogScan
-
-# How long an example takes says how busy the machine is.
-settings.register_profile("hermes-pgmemory", deadline=None)
-settings.load_profile("hermes-pgmemory")
 
 LONGEST = (
     *("chaos/", "host/test_quickstart.py", "docs/test_tutorial.py", "install/"),
@@ -99,6 +95,12 @@ def pytest_configure(config: pytest.Config) -> None:
     # What is compiled is kept, or every worker and every child compiles it again.
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    # Only now: pytest rewrites all of it, which takes a second if that is not kept.
+    from hypothesis import settings  # noqa: PLC0415
+
+    # How long an example takes says how busy the machine is.
+    settings.register_profile("hermes-pgmemory", deadline=None)
+    settings.load_profile("hermes-pgmemory")
     if not config.option.basetemp:
         # Homes with journals and servers, too; away again when their test is over.
         room = tempfile.mkdtemp(prefix="pgt-", dir=_room())
@@ -123,6 +125,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return next(found, len(LONGEST))
 
     items.sort(key=rank)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Import and collect without looking for garbage: it all stays to the end.
+
+    Nor is it looked through later; what tests leave behind is, as ever.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)
