@@ -44,7 +44,10 @@ from log_scan import LogScan
 
 LONGEST = (
     *("chaos/", "host/test_quickstart.py", "docs/test_tutorial.py", "install/"),
-    *("host/test_trouble.py", "store/test_sealed.py", "host/", "engine/", "store/"),
+    *("host/test_trouble.py", "store/test_sealed.py", "engine/test_quality.py"),
+    *("conformance/", "embed/test_local_model.py", "maintenance/test_reembed.py"),
+    *("host/", "engine/", "dashboard/", "metrics/", "store/", "moving/"),
+    *("unit/test_redact.py", "unit/test_identity.py", "unit/test_text.py"),
 )
 """Files and folders whose tests run longest, longest first; in `tests/`."""
 SPLIT = ("tests/host/test_quickstart.py", "tests/host/test_trouble.py")
