@@ -68,7 +68,10 @@ class Lineage:
 
     def _append(self, line: str) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        lines = self._read().splitlines(keepends=True)
+        known = self._read()
+        lines = known.splitlines(keepends=True)
+        if known and not known.endswith("\n"):
+            line = f"\n{line}"  # or what a power cut tore would swallow it
         if len(lines) < REMEMBERED:
             fd = os.open(self._path, flags, 0o600)
             with os.fdopen(fd, "w") as file:
@@ -84,9 +87,9 @@ class Lineage:
         for line in self._read().splitlines():
             try:
                 name, parent, at = json.loads(line)
-            except ValueError:
+                found.append((str(name), str(parent), float(at)))
+            except (ValueError, TypeError):
                 continue  # torn by a power cut
-            found.append((str(name), str(parent), float(at)))
         return found
 
     def _read(self) -> str:

@@ -35,6 +35,15 @@ def test_a_torn_line_hides_no_other(lineage, tmp_path):
     with (tmp_path / "lineage").open("a") as file:
         file.write('["c", "b", 3')
     assert lineage.of("b") == {"a": 1}
+    lineage.note("d", "b", at(4))
+    assert lineage.of("d") == {"b": 4, "a": 1}
+
+
+def test_a_line_of_another_kind_hides_no_other(lineage, tmp_path):
+    lineage.note("b", "a", at(1))
+    with (tmp_path / "lineage").open("a") as file:
+        file.write('7\n["c", "b", null]\n[]\n')
+    assert lineage.of("b") == {"a": 1}
 
 
 def test_a_file_that_cannot_be_used_is_told_of_and_costs_no_turn(
