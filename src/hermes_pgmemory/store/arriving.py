@@ -98,7 +98,8 @@ def keep(
     """
     brings = any(isinstance(r, MovedEntry | MovedTurn) and r.vector for r in rows)
     stamp = read_stamp(conn, vectors_of=model if brings else None)
-    # As whoever writes entries: what is looked up must still be so when it is written.
+    # As whoever writes: what is looked up must still be so when it is written.
+    conn.execute(QUERIES["join_writers"])
     names = sorted({row.write.theme for row in rows if isinstance(row, MovedEntry)})
     for name in names:
         conn.execute(QUERIES["lock_theme"], {"theme": name})

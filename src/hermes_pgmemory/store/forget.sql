@@ -19,6 +19,10 @@ SELECT agent_identity, subject, forgotten_at
 -- comes next sees what this transaction did. Held for an instant.
 LOCK TABLE memory_journal_positions IN SHARE MODE;
 
+-- :name join_writers
+-- Be one of those that `hold_writers` waits for, until this transaction ends.
+LOCK TABLE memory_journal_positions IN ROW EXCLUSIVE MODE;
+
 -- :name note_forgotten
 -- From this instant backwards nothing of these owners is stored any more. What was
 -- noted long ago goes: no journal is that old.
