@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import Final, TextIO
 from urllib.parse import quote
@@ -25,6 +26,9 @@ from hermes_pgmemory.store.moved import Moved, MovedEntry
 TIMEOUT_S: Final = 60.0
 DELIMITER: Final = "\n§\n"
 """What the host puts between two entries."""
+
+LONGEST: Final = 250
+"""Characters of a folder's name; a leading dot takes two more."""
 
 BUCKETS: Final = frozenset({identity.DM_THEME, identity.GROUP_THEME})
 """Whose rows are some contact's even where they do not say whose: an adopted database
@@ -83,7 +87,7 @@ def lines_of(
     )
     write(f"{header.line}\n")
     counts: Counts = Counter()
-    for page in _pages(store, themes, private=private, vectors=vectors):
+    for page in _pages(store, themes, private=private, model=header.model):
         for row in page:
             write(f"{lines.encode(row)}\n")
             counts[label(row.write.theme), kind_of(row)] += 1
@@ -115,7 +119,7 @@ def files_of(
     for theme in themes or store.moving.themes(timeout_s=TIMEOUT_S):
         with ExitStack() as opened:
             files: dict[Target, TextIO] = {}
-            for page in _pages(store, [theme], private=False, vectors=False):
+            for page in _pages(store, [theme], private=False, model=None):
                 for entry in _in_use(page):
                     target = entry.write.target
                     if target in files:
@@ -130,13 +134,13 @@ def files_of(
 
 
 def _pages(
-    store: Store, themes: Sequence[str], *, private: bool, vectors: bool
+    store: Store, themes: Sequence[str], *, private: bool, model: str | None
 ) -> Iterator[list[Moved]]:
     for theme in themes or store.moving.themes(timeout_s=TIMEOUT_S):
         if theme in BUCKETS and not private:
             continue
         yield from store.moving.pages(
-            theme, private=private, vectors=vectors, timeout_s=TIMEOUT_S
+            theme, private=private, model=model, timeout_s=TIMEOUT_S
         )
 
 
@@ -147,13 +151,21 @@ def _in_use(page: Sequence[Moved]) -> Iterator[MovedEntry]:
 
 
 def _home(folder: Path, theme: str) -> Path:
-    """Return the folder of a theme's files; a name that is no file's is escaped."""
+    """Return the folder of a theme's files."""
     if theme == WORKSPACE:
         return folder / "memories"
+    return folder / PROFILES / _spelled(theme) / "memories"
+
+
+def _spelled(theme: str) -> str:
+    """Spell a theme as a folder: escaped, and cut where no folder's name is so long."""
     name = quote(theme, safe="")
-    if name.startswith("."):
-        name = f"%2E{name[1:]}"
-    return folder / PROFILES / name / "memories"
+    if len(name) > LONGEST:
+        head = theme
+        while len(name := quote(head, safe="")) > LONGEST - 17:
+            head = head[:-1]
+        name += f"~{sha256(theme.encode()).hexdigest()[:16]}"
+    return f"%2E{name[1:]}" if name.startswith(".") else name
 
 
 def _new(path: Path) -> TextIO:

@@ -22,16 +22,25 @@ def fingerprint(key: str) -> str:
 def write(path: Path, key: str) -> None:
     """Write the key (hex) into a new file that nobody else may read.
 
+    A file that has it already is left alone.
+
     Raises:
-        BadRequest: There is such a file already.
+        BadRequest: There is such a file already, with something else in it.
         OSError: It cannot be written.
     """
+    text = f"{key}\n"
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError as exc:
+        if path.is_file() and path.read_bytes()[: len(text) + 1] == text.encode():
+            return  # an export that failed after that is run again
         raise BadRequest(f"{path} is there already: name a new file") from exc
-    with os.fdopen(fd, "w", encoding="ascii") as file:
-        file.write(f"{key}\n")
+    try:
+        with os.fdopen(fd, "w", encoding="ascii") as file:
+            file.write(text)
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise
 
 
 def read(path: Path) -> str:

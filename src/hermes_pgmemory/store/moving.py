@@ -60,7 +60,7 @@ class Moving:
         theme: str,
         *,
         private: bool,
-        vectors: bool,
+        model: str | None,
         limit: int = 200,
         timeout_s: float = 60,
     ) -> Iterator[list[Moved]]:
@@ -69,7 +69,7 @@ class Moving:
         Args:
             theme: As the database spells it.
             private: Whether to include what belongs to single contacts.
-            vectors: Whether to include the active model's vectors.
+            model: Whose vectors to include, if any.
             limit: Rows in one page, at least 1.
             timeout_s: Seconds one page may take.
         """
@@ -78,7 +78,7 @@ class Moving:
             seen = conn.execute(QUERIES["move_agent"], {"theme": theme}).fetchall()
         if seen:
             yield [_agent(theme, seen[0])]
-        asked = {"theme": theme, "private": private, "vectors": vectors, "limit": limit}
+        asked = {"theme": theme, "private": private, "model": model, "limit": limit}
         for query in ("move_entries", "move_turns", "move_edges"):
             after = 0
             while True:

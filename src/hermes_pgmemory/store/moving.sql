@@ -1,12 +1,10 @@
 -- Rows on their way out of a database, or into one. They go out in pages, theme by theme
 -- in the order of their ids; a page begins behind the last id of the one before.
 
--- :fragment active
-(SELECT value::smallint FROM memory_settings WHERE key = 'active_model_id')
-
 -- :fragment vector
--- Of the active model, where it is wanted; others' vectors are of no use elsewhere.
-CASE WHEN %(vectors)s AND model_id = {active} THEN embedding::real[] END
+-- Of one model, if any: it may stop being the active one between two pages.
+CASE WHEN model_id IN (SELECT id FROM memory_models WHERE name = %(model)s::text)
+     THEN embedding::real[] END
 
 -- :fragment page
 agent_identity = %(theme)s

@@ -23,6 +23,6 @@ def read(paths: Sequence[Path], aim: Aim) -> Iterator[Item]:
         facts = store.verify(timeout_s=TIMEOUT_S)
         same_key = facts.subject_key == aim.key
         for theme in store.moving.themes(timeout_s=TIMEOUT_S):
-            for page in store.moving.pages(theme, private=True, vectors=False):
+            for page in store.moving.pages(theme, private=True, model=None):
                 for row in page:
                     yield arriving(row, same_key=same_key)
