@@ -20,6 +20,7 @@ _MOMENT: Final = re.compile(
     re.VERBOSE | re.ASCII | re.IGNORECASE,
 )
 _LAST: Final = datetime.max.replace(tzinfo=UTC)
+_KEPT: Final = (datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,21 @@ def period(text: str) -> Period:
     except (OverflowError, ValueError):
         # The calendar ends with the year 9999.
         return Period(start, _LAST)
+
+
+def keepable(at: datetime) -> datetime:
+    """Return *at* in UTC.
+
+    A database takes more than it can tell us again: one row of the year before the
+    first would fail every search that finds it.
+
+    Raises:
+        ValueError: Not every zone has that moment between the years 1 and 9999.
+    """
+    first, last = _KEPT
+    if not first <= at < last:
+        raise ValueError("a time out of range")
+    return at.astimezone(UTC)
 
 
 def _zone(told: str | None) -> timezone:

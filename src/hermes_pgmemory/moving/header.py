@@ -9,9 +9,12 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from hermes_pgmemory.errors import BadRequest
+from hermes_pgmemory.moments import keepable
 
 FORMAT: Final = "hermes-pgmemory"
 VERSION: Final = 1
+_FOREIGN: Final = (ValueError, KeyError, TypeError, OverflowError, RecursionError)
+"""What a line that we did not write may raise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +54,7 @@ class Header:
         try:
             said: dict[str, Any] = json.loads(line)
             ours, version = said["format"] == FORMAT, int(said["version"])
-        except (ValueError, KeyError, TypeError):
+        except _FOREIGN:
             said, ours, version = {}, False, 0
         if version > VERSION:
             raise BadRequest(
@@ -60,13 +63,16 @@ class Header:
             )
         if not ours:
             raise BadRequest("not a file of `hermes-pgvector export`")
-        return cls(
-            exported_at=at_of(said["exported_at"]),
-            private=bool(said["private"]),
-            subject_key=str(said["subject_key"]),
-            model=said.get("model"),
-            dimension=said.get("dimension"),
-        )
+        try:
+            return cls(
+                exported_at=at_of(said["exported_at"]),
+                private=bool(said["private"]),
+                subject_key=str(said["subject_key"]),
+                model=said.get("model"),
+                dimension=said.get("dimension"),
+            )
+        except _FOREIGN as exc:
+            raise BadRequest("its first line is damaged: export it again") from exc
 
 
 def dump(said: Mapping[str, Any]) -> str:
@@ -92,7 +98,7 @@ def at_of(text: object) -> datetime:
     at = datetime.fromisoformat(text_of(text))
     if at.tzinfo is None:
         raise ValueError("a time without its zone")
-    return at
+    return keepable(at)
 
 
 def text_of(value: object) -> str:

@@ -10,7 +10,7 @@ import base64
 import json
 import struct
 from collections.abc import Mapping
-from typing import Any, assert_never
+from typing import Any, Final, assert_never, cast
 
 from hermes_pgmemory.models import (
     AddEntry,
@@ -31,6 +31,13 @@ from hermes_pgmemory.store.moved import (
     MovedEntry,
     MovedTurn,
 )
+
+_DAMAGE: Final = (
+    *(KeyError, TypeError, AttributeError, struct.error),
+    *(RecursionError, OverflowError),
+)
+"""What a line that `encode` never wrote may raise, besides ValueError: the last two by
+its nesting, or by a number without end."""
 
 
 def encode(row: Moved) -> str:
@@ -74,7 +81,7 @@ def decode(line: str) -> Moved | int:
                 return int(said["rows"])
             case _:
                 raise ValueError("a row of no kind that is known here")
-    except (KeyError, TypeError, AttributeError, struct.error) as exc:
+    except _DAMAGE as exc:
         raise ValueError(f"{type(exc).__name__} in it") from exc
 
 
@@ -106,13 +113,13 @@ def _to_entry(said: Mapping[str, Any]) -> MovedEntry:
             target=Target(said["target"]),
             content=text_of(said["content"]),
             at=at_of(said["created_at"]),
-            source=said.get("source"),
-            metadata=dict(said["metadata"]),
+            source=_maybe(said, "source"),
+            metadata=_object(said, "metadata"),
         ),
         updated_at=at_of(said["updated_at"]),
         retired_at=None if retired is None else at_of(retired),
-        files=[text_of(one) for one in said.get("files") or ()],
-        missing_from=[text_of(one) for one in said.get("missing_from") or ()],
+        files=_texts(said, "files"),
+        missing_from=_texts(said, "missing_from"),
         vector=_unpack(said.get("embedding")),
     )
 
@@ -143,13 +150,13 @@ def _to_turn(said: Mapping[str, Any]) -> MovedTurn:
             theme=Theme(text_of(said["theme"])),
             subject=_subject(said),
             session_id=text_of(said["session_id"]),
-            parent_session_id=said.get("parent_session_id"),
+            parent_session_id=_maybe(said, "parent_session_id"),
             role=Role(said["role"]),
             content=text_of(said["content"]),
             ordinal=int(said["ordinal"]),
             at=at_of(said["ts"]),
             embed=bool(said["embed"]),
-            metadata=dict(said["metadata"]),
+            metadata=_object(said, "metadata"),
         ),
         key=_bytes(said.get("turn_key")),
         text_hash=_bytes(said.get("text_hash")),
@@ -182,9 +189,9 @@ def _to_edge(said: Mapping[str, Any]) -> MovedEdge:
             child_session_id=text_of(said["child_session_id"]),
             task=text_of(said["task"]),
             at=at_of(said["ts"]),
-            metadata=dict(said["metadata"]),
+            metadata=_object(said, "metadata"),
         ),
-        child=said.get("child_theme"),
+        child=_maybe(said, "child_theme"),
         kind=text_of(said["kind"]),
     )
 
@@ -208,13 +215,32 @@ def _to_agent(said: Mapping[str, Any]) -> MovedAgent:
             at=at_of(said["last_seen"]),
         ),
         first_seen=at_of(said["first_seen"]),
-        attrs=dict(said["attrs"]),
+        attrs=_object(said, "attrs"),
     )
 
 
 def _subject(said: Mapping[str, Any]) -> Subject | None:
-    subject = said.get("subject")
-    return None if subject is None else Subject(text_of(subject))
+    subject = _maybe(said, "subject")
+    return None if subject is None else Subject(subject)
+
+
+def _maybe(said: Mapping[str, Any], name: str) -> str | None:
+    value = said.get(name)
+    return None if value is None else text_of(value)
+
+
+def _texts(said: Mapping[str, Any], name: str) -> list[str]:
+    values = said.get(name) or []
+    if not isinstance(values, list):
+        raise TypeError("not a list")
+    return [text_of(one) for one in cast("list[object]", values)]
+
+
+def _object(said: Mapping[str, Any], name: str) -> dict[str, Any]:
+    value = said[name]
+    if not isinstance(value, dict):
+        raise TypeError("not an object")
+    return cast("dict[str, Any]", value)
 
 
 def _bytes(text: str | None) -> bytes | None:

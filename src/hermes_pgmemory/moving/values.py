@@ -20,6 +20,7 @@ from hermes_pgmemory.models import (
     Target,
     Theme,
 )
+from hermes_pgmemory.moments import keepable
 from hermes_pgmemory.paths import HomePaths
 from hermes_pgmemory.session_keys import chat_of
 from hermes_pgmemory.settings_file import load_section
@@ -185,10 +186,10 @@ def moment(value: object) -> datetime | None:
     """Read a time: ISO 8601, UTC where it tells no zone, or Unix seconds."""
     try:
         if isinstance(value, int | float):
-            return datetime.fromtimestamp(value, UTC)
+            return keepable(datetime.fromtimestamp(value, UTC))
         if isinstance(value, str) and value.strip():
             at = datetime.fromisoformat(value.strip())
-            return at if at.tzinfo else at.replace(tzinfo=UTC)
+            return keepable(at if at.tzinfo else at.replace(tzinfo=UTC))
     except (ValueError, OverflowError, OSError):
         return None
     return None
