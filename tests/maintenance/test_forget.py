@@ -29,6 +29,7 @@ from hermes_pgmemory.models import (
 from hermes_pgmemory.paths import HomePaths
 from hermes_pgmemory.private_notes import PrivateNotes
 from hermes_pgmemory.store.forget import READ
+from hermes_pgmemory.store.queries import QUERIES
 from hermes_pgmemory.subjects import veil_of
 
 DM = Theme("whatsapp-dm")
@@ -243,6 +244,35 @@ class TestComingBack:
         ran = run("forget", "--subject", ANNA, "--execute", "--json")
         assert (ran.status, ran.data["deleted"]) == (0, 5)
         assert traces(memory, folder, ["Anna"]) == []
+
+    def test_killed_behind_the_rows_it_leaves_no_hash_of_a_note(
+        self, memory, run, tmp_path
+    ):
+        """What was written in private is known by its text, which is gone by then."""
+        memory.apply(
+            memory.entry(SECRET, theme=DM, subject=ANNA),
+            memory.entry("Anna was here", theme=Theme("zoo"), subject=ANNA),
+        )
+        notes = HomePaths(tmp_path).state
+        notes.mkdir(exist_ok=True)
+        PrivateNotes(notes).add(SECRET)
+        code = "import sys; from hermes_pgmemory.cli import main; sys.exit(main())"
+        words = ["forget", "--subject", ANNA, "--execute", "--home", str(tmp_path)]
+        waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        with psycopg.connect(memory.dsn) as conn:
+            conn.execute(QUERIES["lock_theme"], {"theme": "zoo"})
+            child = subprocess.Popen(
+                [sys.executable, "-c", code, *words], env=os.environ
+            )
+            deadline = monotonic() + 60
+            while memory.query(waits) == [0]:
+                assert monotonic() < deadline
+                assert child.poll() is None
+            child.kill()
+            child.wait()
+        assert SECRET not in str(everything(memory)["memory_entries"])
+        assert run("forget", "--subject", ANNA, "--execute").status == 0
+        assert PrivateNotes(notes).without((SECRET,)) == (SECRET,)
 
 
 class TestWhatIsLeft:

@@ -2,8 +2,9 @@
 
 The order makes it safe to kill and to run again. First it is noted in the database that
 they are forgotten: from then on no writer, on whatever host, stores what they said
-before. Then the journals of this home are erased, then the rows, one transaction per
-theme. At last everything is searched for the texts that were deleted.
+before. Then this home's hashes of their notes are erased, then its journals, then the
+rows, one transaction per theme. At last everything is searched for the texts that were
+deleted.
 """
 
 from __future__ import annotations
@@ -148,7 +149,10 @@ def forget(
     started = time.monotonic()
     traces = _texts(store, paths, who, mine)
     store.forgetting.note(mine, timeout_s=TIMEOUT_S)
+    # Before what they said: only that tells which hashes to erase, also next time.
+    notes = _unnote(paths, traces)
     places = _erase(paths, who)
+    places[NOTES] = notes
     line = store.maintenance.open_run(
         "forget",
         None,
@@ -158,7 +162,6 @@ def forget(
     )
     for one in mine:
         places.update(_delete(store, who, one, line))
-    places[NOTES] = _unnote(paths, traces)
     refused = store.forgetting.vacuum()
     proof = prove(store, paths, who, traces, advance)
     proof.not_vacuumed = refused
