@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -192,6 +194,15 @@ class TestTheDoor:
         assert self.post(served.url, **evil).status_code == 403
         big = {**PING, "params": {"x": "x" * (5 << 20)}}
         assert self.post(served.url, big, **right).status_code == 413
+        with socket.create_connection(("127.0.0.1", urlsplit(served.url).port)) as raw:
+            # Nobody who means well spells a length like this.
+            raw.sendall(
+                f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{urlsplit(served.url).port}\r\n"
+                f"Authorization: Bearer {TOKEN}\r\n"
+                f"Content-Length: {'0' * 13}{5 << 20}\r\n\r\n".encode()
+            )
+            raw.settimeout(20)
+            assert raw.recv(12) == b"HTTP/1.1 413"
         assert self.post(served.url, ["x", {}], **right).status_code == 400
         with httpx.Client(trust_env=False, headers=right) as http:
             told = {"Accept": "text/event-stream"}
