@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, LiteralString
 
 import psycopg
 from psycopg import pq, sql
@@ -19,6 +19,10 @@ from hermes_pgmemory.store import migrate
 from hermes_pgmemory.store.queries import QUERIES
 
 SCRATCH: Final = "pgmemory_verify_"
+_HELD: Final[Mapping[str, LiteralString]] = {
+    "memory_entries": QUERIES["count_memory_entries"],
+    "conversations": QUERIES["count_conversations"],
+}
 _INHERITED: Final = ("PATH", "HOME", "LD_LIBRARY_PATH")
 
 
@@ -79,13 +83,19 @@ def target(dsn: str) -> Target:
         [facts] = conn.execute(QUERIES["target_facts"]).fetchall()
         name, version, has_extension = facts
         objects = _objects(conn)
-        held = counts(conn) if _is_whole(objects) else dict[str, int]()
+        there = {name.rpartition(".")[2] for name in objects}
+        # One by one: of an older schema, or of a part of one, they are worth as much.
+        held = [
+            conn.execute(query).fetchall()[0][0]
+            for table, query in _HELD.items()
+            if table in there
+        ]
         return Target(
             database=name,
             version=version,
             has_extension=has_extension,
             objects=objects,
-            memories=held.get("memory_entries", 0) + held.get("conversations", 0),
+            memories=sum(held),
         )
 
 
@@ -165,7 +175,3 @@ def environment(dsn: str) -> tuple[dict[str, str], str]:
 
 def _objects(conn: psycopg.Connection[Any]) -> list[str]:
     return [name for (name,) in conn.execute(QUERIES["our_objects"]).fetchall()]
-
-
-def _is_whole(objects: Sequence[str]) -> bool:
-    return len(objects) == 12

@@ -27,6 +27,12 @@ SELECT count(*)
  WHERE NOT tgisinternal
    AND tgrelid IN (to_regclass('memory_entries'), to_regclass('conversations'));
 
+-- :name count_memory_entries
+SELECT count(*) FROM memory_entries;
+
+-- :name count_conversations
+SELECT count(*) FROM conversations;
+
 -- :name our_counts
 -- How many rows each table holds.
 SELECT (SELECT count(*) FROM memory_entries) AS memory_entries,
