@@ -132,6 +132,7 @@ class TestAsking:
             ("/theme?name=marketing&after=2026-01-01~3", 400),
             ("/theme?name=marketing&show=everything", 400),
             ("/theme?name=a%00b", 400),
+            (f"/theme?name=marketing&after=2026-01-01T00:00Z~{'9' * 5000}", 400),
             ("/entry?theme=marketing&id=0", 404),
             ("/entry?theme=marketing&id=99999999999999999999", 404),
             ("/entry?theme=marketing&id=%3Cb%3E", 400),

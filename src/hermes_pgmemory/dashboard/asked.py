@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from starlette.requests import Request
 
 from hermes_pgmemory.errors import BadRequest
 from hermes_pgmemory.store.dashboard import FIRST, Place
+
+MAX_DIGITS: Final = 19
+"""Of a row's id."""
 
 ChoiceT = TypeVar("ChoiceT", bound=StrEnum)
 
@@ -96,8 +99,9 @@ def place(request: Request, name: str) -> Place:
     if (given := word(request, name)) is None:
         return FIRST
     at, _, id_ = given.rpartition("~")
-    if not id_.isascii() or not id_.isdigit():
-        raise BadRequest(f"{name}: {given!r} is no place")
+    # Longer ones are no row's, and cannot always be read.
+    if not id_.isascii() or not id_.isdigit() or len(id_) > MAX_DIGITS:
+        raise BadRequest(f"{name}: {given[:100]!r} is no place")
     return Place(at=_time(name, at), id=int(id_))
 
 
