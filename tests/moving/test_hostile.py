@@ -93,6 +93,20 @@ def test_hostile_lines_keep_no_other_row_out(new, run, tmp_path):
     assert run(database, "export", tmp_path / "out").status == 0
 
 
+def test_a_line_without_an_end_costs_no_memory_and_no_other_row(
+    new, run, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(jsonl, "MAX_LINE_CHARS", 400)
+    endless = json.dumps(TURN | {"content": "x" * 900})
+    file = tmp_path / "endless.jsonl"
+    end = '{"row":"end","rows":2}\n'
+    file.write_text("\n".join([json.dumps(HEAD), endless, json.dumps(TURN), end]))
+    ran = run(new(), "import", "jsonl", file, "--json")
+    assert (ran.data["new"], ran.data["reasons"]) == (1, {jsonl.DAMAGED: 1})
+    file.write_text("x" * 900)
+    assert run(new(), "import", "jsonl", file).status == 2
+
+
 def test_forget_waits_for_an_import_under_way_and_deletes_what_it_brought(new):
     database = new()
     forgetting = Store(database.dsn, pool_size=1).forgetting

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, TextIO
 
 from hermes_pgmemory.errors import BadRequest
 from hermes_pgmemory.key_text import MAX_THEME_CHARS
@@ -23,6 +23,8 @@ from hermes_pgmemory.store.moved import (
 )
 
 CUT_OFF: Final = "the file was cut off: export it again"
+MAX_LINE_CHARS: Final = 16 << 20
+"""Of one row, many times what the longest that an agent wrote may come to."""
 DAMAGED: Final = "a damaged line"
 OTHERS_KEY: Final = (
     "private rows, hashed with another database's key: see --key-file of export"
@@ -40,11 +42,11 @@ def read(paths: Sequence[Path], aim: Aim) -> Iterator[Item]:
 
 def _file(path: Path, aim: Aim) -> Iterator[Item]:
     with path.open(encoding="utf-8", errors="surrogateescape", newline="\n") as file:
-        header = Header.of(file.readline())
+        header = Header.of(file.readline(MAX_LINE_CHARS))
         same_key = header.subject_key == keys.fingerprint(aim.key)
         same_model = header.model is not None and header.model == aim.model
         told, said = 0, None
-        for line in file:
+        for line in _lines(file):
             try:
                 row = lines.decode(line)
             except ValueError:
@@ -58,6 +60,17 @@ def _file(path: Path, aim: Aim) -> Iterator[Item]:
             yield arriving(row if same_model else bare(row), same_key=same_key)
         if said != told:
             yield Skipped("", "rows", CUT_OFF)
+
+
+def _lines(file: TextIO) -> Iterator[str]:
+    """Yield the lines; a blank one for each that nobody could hold in memory."""
+    while line := file.readline(MAX_LINE_CHARS):
+        if line.endswith("\n") or len(line) < MAX_LINE_CHARS:
+            yield line
+            continue
+        while line and not line.endswith("\n"):
+            line = file.readline(MAX_LINE_CHARS)
+        yield ""
 
 
 def bare(row: Moved) -> Moved:
