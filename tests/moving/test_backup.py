@@ -79,7 +79,8 @@ def test_memories_are_not_overwritten_without_a_word(new, run, tmp_path):
     # Of another schema, as an older package's, they are worth as much.
     other.query("DROP VIEW v_agent_memory")
     assert run(other, "restore", file, "--execute").status == 2
-    run(other, "restore", file, "--execute", "--replace", name)
+    replaced = run(other, "restore", file, "--execute", "--replace", name)
+    assert replaced.status == 0, replaced.err
 
 
 def test_what_is_no_backup_is_refused(new, run, servers, tmp_path):

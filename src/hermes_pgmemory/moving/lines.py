@@ -230,7 +230,7 @@ def _maybe(said: Mapping[str, Any], name: str) -> str | None:
 
 
 def _texts(said: Mapping[str, Any], name: str) -> list[str]:
-    values = said.get(name) or []
+    values: object = said.get(name) or []
     if not isinstance(values, list):
         raise TypeError("not a list")
     return [text_of(one) for one in cast("list[object]", values)]
