@@ -60,6 +60,24 @@ def test_it_is_tried_and_comes_back_whole(new, run, new_database, tmp_path):
         old.query("DROP TABLE not_ours")
 
 
+def test_a_copy_that_a_killed_verification_left_goes_and_no_other(server, dsn):
+    with psycopg.connect(server, autocommit=True) as living:
+        names = [
+            f"{dump.SCRATCH}{pid}_0123456789ab" for pid in (0, living.info.backend_pid)
+        ]
+        for name in names:
+            living.execute(f'CREATE DATABASE "{name}" TEMPLATE template0')
+        try:
+            with dump.scratch(dsn):
+                left = living.execute(
+                    "SELECT datname FROM pg_database WHERE datname = ANY (%s)", [names]
+                ).fetchall()
+        finally:
+            for name in names:
+                living.execute(f'DROP DATABASE IF EXISTS "{name}"')
+    assert left == [(names[1],)]
+
+
 def test_memories_are_not_overwritten_without_a_word(new, run, tmp_path):
     old, other = new(), new()
     old.fill()

@@ -118,22 +118,26 @@ def restored(dsn: str) -> Mapping[str, int]:
 def scratch(dsn: str) -> Generator[str]:
     """Make a database beside the one at *dsn*; it goes when the block ends.
 
+    One that was killed meanwhile left a copy of all memories: that goes, too.
+
     Raises:
         SchemaError: The role may not make databases.
     """
-    name = f"{SCRATCH}{secrets.token_hex(6)}"
     with migrate.connect(dsn) as conn:
         if not conn.execute(QUERIES["may_create_databases"]).fetchall()[0][0]:
             raise SchemaError(
                 f"role {conn.info.user} may not create a database to try the backup "
                 "in: grant it CREATEDB, or use --admin-dsn"
             )
+        gone = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)")
+        for (stray,) in conn.execute(QUERIES["stray_scratch"]).fetchall():
+            conn.execute(gone.format(sql.Identifier(stray)))
+        name = f"{SCRATCH}{conn.info.backend_pid}_{secrets.token_hex(6)}"
         quoted = sql.Identifier(name)
         conn.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template0").format(quoted))
         try:
             yield make_conninfo(dsn, dbname=name)
         finally:
-            gone = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)")
             conn.execute(gone.format(quoted))
 
 

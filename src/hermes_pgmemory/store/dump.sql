@@ -53,6 +53,18 @@ SELECT current_database()::text AS database,
        current_setting('server_version_num')::integer AS version,
        EXISTS (SELECT FROM pg_extension WHERE extname = 'vector') AS has_extension;
 
+-- :name stray_scratch
+-- Copies that a killed verification left behind: whose connection is in the name is gone,
+-- and nobody is in it.
+SELECT datname
+  FROM pg_database
+ WHERE datname ~ '^pgmemory_verify_[0-9]+_[0-9a-f]+$'
+   AND pg_has_role(datdba, 'USAGE')
+   AND NOT EXISTS (SELECT
+                     FROM pg_stat_activity AS living
+                    WHERE living.datname = pg_database.datname
+                       OR living.pid::text = split_part(pg_database.datname, '_', 3));
+
 -- :name may_create_databases
 SELECT rolcreatedb OR rolsuper FROM pg_roles WHERE rolname = current_user;
 
