@@ -102,8 +102,26 @@ class Batcher:
         embedder: Embedder,
         embed_breaker: CircuitBreaker,
         policy: WriterPolicy,
+        *,
+        may_embed: Callable[[], bool] = lambda: True,
+        when_misfit: Callable[[DimensionMismatch | ModelMismatch], None] = (
+            lambda _: None
+        ),
+        unsealed: Callable[[str], str] = lambda text: text,
     ) -> None:
-        """Borrow the services; they are closed by whoever made them."""
+        """Borrow the services; they are closed by whoever made them.
+
+        Args:
+            store: Takes the batches.
+            embedder: Gives them vectors.
+            embed_breaker: Guards the embedder.
+            policy: How to embed.
+            may_embed: Asked before each batch: do the database's vectors fit the
+                model?
+            when_misfit: Told that the database does not take the model's vectors.
+            unsealed: Returns a record as it may be stored: with no contact sealed
+                in it.
+        """
         self._store = store
         self._embedder = embedder
         self._embed_breaker = embed_breaker
@@ -111,14 +129,14 @@ class Batcher:
         self._outage = False
         self.bare = 0
         """How many rows that want a vector were stored without one."""
-        self.when_misfit: Callable[[DimensionMismatch | ModelMismatch], None] = (
-            lambda _: None
-        )
-        """Told that the database does not take the model's vectors."""
-        self.may_embed: Callable[[], bool] = lambda: True
-        """Asked before each batch: do the database's vectors fit the model?"""
-        self.unsealed: Callable[[str], str] = lambda text: text
-        """Returns a record as it may be stored: with no contact sealed in it."""
+        self._may_embed = may_embed
+        self.when_misfit = when_misfit
+        self._unsealed = unsealed
+        self._text_only = False
+
+    def embed_no_more(self) -> None:
+        """Store text alone from now on; what stays without a vector is healed later."""
+        self._text_only = True
 
     def drain_once(self, journal: Queue) -> int:
         """Move one batch; return how many records left the journal.
@@ -143,7 +161,7 @@ class Batcher:
         batch: list[tuple[Accepted, Record]] = []
         for record in records:
             try:
-                write = decode(self.unsealed(record.text))
+                write = decode(self._unsealed(record.text))
             except UnstorableWrite as exc:
                 self._bury(journal, record, exc)
                 continue
@@ -194,7 +212,7 @@ class Batcher:
         if not self._policy.embed_on_write:
             return {}
         places = [i for i, write in enumerate(writes) if _wants_vector(write)]
-        if not places or not self.may_embed():
+        if not places or not self._can_embed():
             return {}
         vectors = self._known(writes, places)
         places = [place for place in places if place not in vectors]
@@ -225,7 +243,7 @@ class Batcher:
 
         A text the model refuses has an error in its place.
         """
-        if not self.may_embed():
+        if not self._can_embed():
             return None
         try:
             vectors = self._request(texts)
@@ -234,6 +252,9 @@ class Batcher:
             return None
         self._note_outage(None)
         return vectors
+
+    def _can_embed(self) -> bool:
+        return not self._text_only and self._may_embed()
 
     def _note_outage(self, reason: Exception | None) -> None:
         """Tell once that texts go without vectors, and once that they do no more."""

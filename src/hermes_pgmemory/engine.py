@@ -88,11 +88,15 @@ class Engine:
         self._library_breaker = CircuitBreaker()
         self._embed_breaker = CircuitBreaker()
         self._batcher = self._make_batcher()
-        self.writer = Writer(self._journal, self._batcher, before=self._prepare)
-        self.writer.when_idle = self._when_idle
         self.notices = Notices(self._journal)
-        self.writer.when_outage = self.notices.began
-        self.writer.when_over = self.notices.over
+        self.writer = Writer(
+            self._journal,
+            self._batcher,
+            before=self._prepare,
+            when_idle=self._when_idle,
+            when_outage=self.notices.began,
+            when_over=self.notices.over,
+        )
         self.recall = Recall(
             self._store,
             self._embedder,
@@ -199,7 +203,7 @@ class Engine:
         """Drain for at most *timeout_s*, then stop; the rest stays in the journal."""
         if self._keeper is not None:
             # Text first: a row without a vector is searchable and healed later.
-            self._batcher.may_embed = lambda: False
+            self._batcher.embed_no_more()
             self.writer.flush(timeout_s=timeout_s)
         self._closing.set()
         self._unsynced.set()
@@ -273,11 +277,15 @@ class Engine:
             embed_retries=settings.embed_write_retries,
             embed_backoff_s=settings.embed_write_backoff,
         )
-        batcher = Batcher(self._store, self._embedder, self._embed_breaker, policy)
-        batcher.may_embed = lambda: self._model_watch.reason is None
-        batcher.when_misfit = self._model_watch.refused
-        batcher.unsealed = partial(unsealed, self.paths)
-        return batcher
+        return Batcher(
+            self._store,
+            self._embedder,
+            self._embed_breaker,
+            policy,
+            may_embed=lambda: self._model_watch.reason is None,
+            when_misfit=self._model_watch.refused,
+            unsealed=partial(unsealed, self.paths),
+        )
 
     def _wait_until_settled(self, seconds: float) -> str | None:
         self._model_watch.recalling()

@@ -97,15 +97,34 @@ class Writer:
     """Drains one journal on a thread of its own, through any outage."""
 
     def __init__(
-        self, journal: Journal, batcher: Batcher, *, before: Callable[[], None]
+        self,
+        journal: Journal,
+        batcher: Batcher,
+        *,
+        before: Callable[[], None],
+        when_idle: Callable[[], float | None] = lambda: None,
+        when_outage: Callable[[Outage], None] = lambda _: None,
+        when_over: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """Drain *journal* with *batcher*; call *before* until it succeeds once.
+        """Drain *journal* with *batcher*. All that it calls runs on its thread.
 
-        *before* brings up what the store needs and raises what it misses.
+        Args:
+            journal: Whose writes to store.
+            batcher: How to store them.
+            before: Called until it succeeds once, and again after an outage: brings
+                up what the store needs and raises what it misses.
+            when_idle: Called whenever the journal has run empty; may return the
+                seconds after which it wants to be called again. It raises nothing:
+                what it fails at is a `Chore`'s trouble, and no outage of writing.
+            when_outage: Told that an outage began or has another reason.
+            when_over: Told that it is over, in one line.
         """
         self._journal = journal
         self._batcher = batcher
         self._before = before
+        self._when_idle = when_idle
+        self._when_outage = when_outage
+        self._when_over = when_over
         self._ready = False
         self._wake = threading.Event()
         self._stopping = threading.Event()
@@ -114,16 +133,8 @@ class Writer:
         self._ending = threading.Lock()
         self._ended = False
         self._then: Callable[[], None] | None = None
-        self.when_idle: Callable[[], float | None] = lambda: None
-        """Called on the writer's thread whenever the journal has run empty; may
-        return the seconds after which it wants to be called again. It raises nothing:
-        what it fails at is a `Chore`'s trouble, and no outage of writing."""
         self.outage: Outage | None = None
         self._kept = 0
-        self.when_outage: Callable[[Outage], None] = lambda _: None
-        """Told, on the writer's thread, that an outage began or has another reason."""
-        self.when_over: Callable[[str], None] = lambda _: None
-        """Told that it is over, in one line."""
 
     def start(self) -> None:
         """Start the thread; a second call does nothing."""
@@ -225,7 +236,7 @@ class Writer:
         self._note_recovery()
         if not self._journal.depth:
             self._idle.set()
-        return self.when_idle()
+        return self._when_idle()
 
     def _note_outage(self, exc: Exception, pause_s: float) -> float:
         """Warn once per outage; return the seconds to wait before the next try."""
@@ -240,7 +251,7 @@ class Writer:
             log.warning("writes are still kept in the journal, now because: %s", why)
             self.outage = Outage(before.since, why, lasting)
         if self.outage is not None and self.outage != before:
-            _tell(self.when_outage, self.outage)
+            _tell(self._when_outage, self.outage)
         # What `before` checked may not hold after an outage.
         self._ready = False
         return _longer(pause_s)
@@ -255,4 +266,4 @@ class Writer:
             log.warning("%s", line)
             self.outage = None
             self._kept = 0
-            _tell(self.when_over, line)
+            _tell(self._when_over, line)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -60,8 +61,8 @@ def test_a_chore_that_fails_is_not_tried_at_every_turn(failure, told, caplog):
 
 
 @pytest.fixture
-def writer(store, tmp_path):
-    """A writer whose first look at the database fails, with one write to store."""
+def start_writer(store, tmp_path):
+    """Start a writer that cannot reach the database at first, with one write."""
     journal = Journal.claim(tmp_path / "journal", quota_bytes=1 << 20)
     note = AddEntry(
         theme=Theme("work"), target=Target.MEMORY, content="a", at=datetime.now(UTC)
@@ -77,20 +78,26 @@ def writer(store, tmp_path):
         if len(looks) == 1:
             raise DatabaseUnavailable("away")
 
-    writer = Writer(journal, batcher, before=look)
-    yield writer
-    ended = threading.Event()
-    writer.stop(timeout_s=5, then=ended.set)
-    assert ended.is_set()
+    made: list[Writer] = []
+
+    def start_writer(**listeners: Any) -> Writer:
+        made.append(Writer(journal, batcher, before=look, **listeners))
+        made[-1].start()
+        return made[-1]
+
+    yield start_writer
+    for writer in made:
+        ended = threading.Event()
+        writer.stop(timeout_s=5, then=ended.set)
+        assert ended.is_set()
     journal.close()
 
 
-def test_whoever_hears_of_an_outage_may_fail(writer, eventually, caplog):
+def test_whoever_hears_of_an_outage_may_fail(start_writer, eventually, caplog):
     def fail(_: object) -> None:
         raise RuntimeError("can't start new thread")
 
-    writer.when_outage = writer.when_over = fail
-    writer.start()
+    writer = start_writer(when_outage=fail, when_over=fail)
     eventually(lambda: "writing again" in caplog.text)
     assert writer.flush(timeout_s=10)
 
@@ -114,15 +121,14 @@ def test_agents_hear_of_an_outage_as_soon_as_there_is_a_thread(
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_thread_that_dies_lets_the_rooms_be_closed(writer, eventually):
+def test_a_thread_that_dies_lets_the_rooms_be_closed(start_writer, eventually):
     class Death(BaseException):
         pass
 
     def die() -> None:
         raise Death
 
-    writer.when_idle = die
-    writer.start()
+    writer = start_writer(when_idle=die)
     closed = threading.Event()
     thread = writer._thread
     eventually(lambda: not thread.is_alive())
