@@ -42,6 +42,7 @@ from hermes_pgmemory.store.failures import lacking
 from hermes_pgmemory.store.standby import ReplicatedStore
 from hermes_pgmemory.store.unusable import UnusableStore
 from hermes_pgmemory.subjects import Veil, known_key, remember_key, unsealed, veil_of
+from hermes_pgmemory.syncer import Syncer
 from hermes_pgmemory.turn_ledger import TurnLedger
 from hermes_pgmemory.writer import Chore, Writer
 
@@ -51,7 +52,6 @@ SHUTDOWN_S: Final = 2.0
 twice, and connections, `store.connection.CLOSE_S`, takes more, whatever hangs."""
 ENDING_S: Final = 0.5
 FIRST_MEETING_S: Final = 5.0
-SYNC_AFTER_S: Final = 0.5
 VERIFY_TIMEOUT_S: Final = 5.0
 SEE_EVERY_S: Final = 60.0
 _ACCEPTED: Final = WRITES.labels(outcome="accepted")
@@ -88,6 +88,7 @@ class Engine:
         self._library_breaker = CircuitBreaker()
         self._embed_breaker = CircuitBreaker()
         self._batcher = self._make_batcher()
+        self._syncer = Syncer(self._journal)
         self.notices = Notices(self._journal)
         self.writer = Writer(
             self._journal,
@@ -115,9 +116,7 @@ class Engine:
         self._told_what_lacks = False
         self.prompts = Prompts(paths)
         self._seen: dict[Theme, float] = {}
-        self._unsynced = threading.Event()
         self._closing = threading.Event()
-        self._keeper: threading.Thread | None = None
 
     # -- writing -------------------------------------------------------------
 
@@ -136,8 +135,7 @@ class Engine:
             _REFUSED.inc(len(records))
             raise
         _ACCEPTED.inc(len(records))
-        if not self._unsynced.is_set():
-            self._unsynced.set()
+        self._syncer.wake()
         self.writer.wake()
 
     def see_agent(self, theme: Theme, kind: AgentKind) -> None:
@@ -183,12 +181,9 @@ class Engine:
     def start(self) -> None:
         """Start the threads; a second call does nothing."""
         with self._mutex:
-            if self._keeper is None:
-                self._keeper = threading.Thread(
-                    target=self._keep, name="pgmemory-sync", daemon=True
-                )
+            if not self._syncer.started:
                 telemetry.join(self.paths.metrics, self._trouble)
-                self._keeper.start()
+                self._syncer.start()
                 self.writer.start()
 
     def follow_files(self, theme: Theme) -> None:
@@ -201,18 +196,17 @@ class Engine:
 
     def close(self, *, timeout_s: float = SHUTDOWN_S) -> None:
         """Drain for at most *timeout_s*, then stop; the rest stays in the journal."""
-        if self._keeper is not None:
+        if self._syncer.started:
             # Text first: a row without a vector is searchable and healed later.
             self._batcher.embed_no_more()
             self.writer.flush(timeout_s=timeout_s)
         self._closing.set()
-        self._unsynced.set()
+        self._syncer.end()
         # A batch in flight keeps what it works with; the thread closes it then.
         self.writer.stop(timeout_s=ENDING_S, then=self._close_rooms)
 
     def _close_rooms(self) -> None:
-        if self._keeper is not None:
-            self._keeper.join(ENDING_S)
+        self._syncer.join(ENDING_S)
         self._store.close()
         self._embedder.close()
         self._journal.close()
@@ -329,28 +323,6 @@ class Engine:
             for name, breaker in breakers.items()
             if breaker.failure is not None
         }
-
-    def _keep(self) -> None:
-        """Put the journal on the disk, and this process's numbers beside it.
-
-        `SYNC_AFTER_S` after the first write, not at once: a turn's hooks come in a
-        burst, and would wait for the disk.
-        """
-        warned = False
-        while not self._closing.is_set():
-            telemetry.publish()
-            if not self._unsynced.wait(telemetry.EVERY_S):
-                continue
-            self._closing.wait(SYNC_AFTER_S)
-            self._unsynced.clear()
-            try:
-                self._journal.sync()
-                warned = False
-            except JournalUnavailable as exc:
-                if not warned:
-                    log.warning("%s", exc)
-                warned = True
-                self._unsynced.set()
 
 
 def _store(dsn: str, dsn_read: str, model: str) -> Store:
