@@ -12,22 +12,24 @@ import os
 import threading
 import time
 from collections.abc import Iterable
-from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
-from hermes_pgmemory import telemetry
+from hermes_pgmemory import services, telemetry
 from hermes_pgmemory.batcher import Batcher, WriterPolicy
 from hermes_pgmemory.breaker import CircuitBreaker
 from hermes_pgmemory.codec import encode
 from hermes_pgmemory.config import Settings
-from hermes_pgmemory.embed import Embedder, make_embedder
-from hermes_pgmemory.embed.unusable import UnusableEmbedder
 from hermes_pgmemory.embedded import EmbeddedServer
-from hermes_pgmemory.errors import ConfigError, JournalUnavailable, SchemaError
-from hermes_pgmemory.housekeeping import FileMirror, Healer, retry_dead_letters
-from hermes_pgmemory.journal import Journal, orphans
+from hermes_pgmemory.errors import JournalUnavailable, SchemaError
+from hermes_pgmemory.housekeeping import (
+    Adopter,
+    FileMirror,
+    Healer,
+    retry_dead_letters,
+)
+from hermes_pgmemory.journal import Journal
 from hermes_pgmemory.lineage import Lineage
 from hermes_pgmemory.metrics import WRITES
 from hermes_pgmemory.model_watch import ModelWatch
@@ -37,16 +39,13 @@ from hermes_pgmemory.paths import HomePaths
 from hermes_pgmemory.private_notes import PrivateNotes
 from hermes_pgmemory.prompts import Prompts
 from hermes_pgmemory.recall import Recall
-from hermes_pgmemory.store import DatabaseFacts, Store
+from hermes_pgmemory.store import DatabaseFacts
 from hermes_pgmemory.store.failures import lacking
-from hermes_pgmemory.store.standby import ReplicatedStore
-from hermes_pgmemory.store.unusable import UnusableStore
 from hermes_pgmemory.subjects import Veil, known_key, remember_key, unsealed, veil_of
 from hermes_pgmemory.syncer import Syncer
 from hermes_pgmemory.turn_ledger import TurnLedger
 from hermes_pgmemory.writer import Chore, Writer
 
-ADOPT_EVERY_S: Final = 60.0
 SHUTDOWN_S: Final = 2.0
 """Seconds the last shutdown may drain. The host allows 5; to end threads, `ENDING_S`
 twice, and connections, `store.connection.CLOSE_S`, takes more, whatever hangs."""
@@ -75,22 +74,58 @@ class Engine:
         self.turns = TurnLedger()
         paths.state.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.lineage = Lineage(paths.state)
-        self._quota = settings.journal_quota_mb << 20
-        self._journal = Journal.claim(paths.journal, quota_bytes=self._quota)
-        self.server = EmbeddedServer(paths.server) if not _dsn(settings) else None
-        dsn = self.server.dsn if self.server else _dsn(settings)
-        self._embedder = _embedder(settings)
-        self._store = _store(
-            dsn, settings.dsn_read.get_secret_value(), self._embedder.name
+        quota = settings.journal_quota_mb << 20
+        self._journal = Journal.claim(paths.journal, quota_bytes=quota)
+        dsn = settings.dsn.get_secret_value()
+        self.server = None if dsn else EmbeddedServer(paths.server)
+        self._embedder = services.embedder(settings)
+        self._store = services.store(
+            self.server.dsn if self.server else dsn,
+            settings.dsn_read.get_secret_value(),
+            model=self._embedder.name,
         )
         self._model_watch = ModelWatch(self._embedder)
         self._settled = threading.Event()
+        self._closing = threading.Event()
         self._library_breaker = CircuitBreaker()
         self._embed_breaker = CircuitBreaker()
         self._batcher = self._make_batcher()
         self._syncer = Syncer(self._journal)
         self.notices = Notices(self._journal)
-        self.writer = Writer(
+        self.writer = self._make_writer()
+        self.recall = self._make_recall()
+        self._mutex = threading.Lock()
+        self.private_notes = PrivateNotes(paths.state)
+        self._files = FileMirror(paths, self._store, self.private_notes)
+        self._adopter = Adopter(
+            paths.journal, self._batcher, quota_bytes=quota, give_up=self._closing
+        )
+        self._healer = Healer(self._store, self._batcher)
+        self._chores = self._make_chores()
+        self._told_what_lacks = False
+        self.prompts = Prompts(paths)
+        self._seen: dict[Theme, float] = {}
+
+    def _make_batcher(self) -> Batcher:
+        settings = self.settings
+        policy = WriterPolicy(
+            batch=min(64, settings.write_queue_maxsize),
+            embed_on_write=settings.embed_on_write,
+            embed_retries=settings.embed_write_retries,
+            embed_backoff_s=settings.embed_write_backoff,
+        )
+        return Batcher(
+            self._store,
+            self._embedder,
+            self._embed_breaker,
+            policy,
+            may_embed=lambda: self._model_watch.reason is None,
+            when_misfit=self._model_watch.refused,
+            unsealed=partial(unsealed, self.paths),
+        )
+
+    def _make_writer(self) -> Writer:
+        return Writer(
             self._journal,
             self._batcher,
             before=self._prepare,
@@ -98,25 +133,28 @@ class Engine:
             when_outage=self.notices.began,
             when_over=self.notices.over,
         )
-        self.recall = Recall(
+
+    def _make_recall(self) -> Recall:
+        return Recall(
             self._store,
             self._embedder,
             library_breaker=self._library_breaker,
             embed_breaker=self._embed_breaker,
             settled=self._wait_until_settled,
-            half_life_days=settings.decay_half_life_days,
+            half_life_days=self.settings.decay_half_life_days,
         )
-        self._mutex = threading.Lock()
-        self.private_notes = PrivateNotes(paths.state)
-        self._files = FileMirror(paths, self._store, self.private_notes)
-        self._healer = Healer(self._store, self._batcher)
-        self._chores = self._make_chores()
-        self._adopted_at = 0.0
-        self._adopted = False
-        self._told_what_lacks = False
-        self.prompts = Prompts(paths)
-        self._seen: dict[Theme, float] = {}
-        self._closing = threading.Event()
+
+    def _make_chores(self) -> list[Chore]:
+        chores = [
+            Chore(
+                "taking over what dead processes left", self._adopter.run_now_and_then
+            ),
+            Chore("looking whether the model fits again", self._watch_model),
+            Chore("following MEMORY.md and USER.md", self._follow),
+        ]
+        if self.settings.embed_on_write:
+            chores.append(Chore("embedding what has no vector", self._healer.run))
+        return chores
 
     # -- writing -------------------------------------------------------------
 
@@ -225,27 +263,7 @@ class Engine:
         finally:
             self._settled.set()
         self._library_breaker.reset()
-        self._adopt()
-
-    def _adopt(self) -> None:
-        """Store what dead processes of this home left, oldest first.
-
-        What they left before this process began comes before its own writes, so it
-        waits for whoever is storing that. Later it lets them.
-        """
-        self._adopted_at = time.monotonic()
-        left = orphans(
-            self.paths.journal,
-            quota_bytes=self._quota,
-            wait=not self._adopted,
-            give_up=self._closing,
-        )
-        with closing(left):
-            for journal in left:
-                log.info("taking over %d writes of a dead process", journal.depth)
-                while not self._closing.is_set() and self._batcher.drain_once(journal):
-                    pass
-        self._adopted = True
+        self._adopter.run()
 
     def _look_at_database(self) -> None:
         if self.server is not None:
@@ -263,49 +281,17 @@ class Engine:
             log.warning("delegations are put aside: %s", lacking(facts.lacks))
         self._told_what_lacks = bool(facts.lacks)
 
-    def _make_batcher(self) -> Batcher:
-        settings = self.settings
-        policy = WriterPolicy(
-            batch=min(64, settings.write_queue_maxsize),
-            embed_on_write=settings.embed_on_write,
-            embed_retries=settings.embed_write_retries,
-            embed_backoff_s=settings.embed_write_backoff,
-        )
-        return Batcher(
-            self._store,
-            self._embedder,
-            self._embed_breaker,
-            policy,
-            may_embed=lambda: self._model_watch.reason is None,
-            when_misfit=self._model_watch.refused,
-            unsealed=partial(unsealed, self.paths),
-        )
-
     def _wait_until_settled(self, seconds: float) -> str | None:
         self._model_watch.recalling()
         self._settled.wait(seconds)
         return self._model_watch.reason
 
     def _when_idle(self) -> float | None:
-        """Follow changed files and heal rows; return when to come back, in seconds."""
+        """Do the chores; return when to come back, in seconds."""
         if self._closing.is_set():
             return None
         waits = [chore.run() for chore in self._chores]
-        return min((wait for wait in waits if wait is not None), default=ADOPT_EVERY_S)
-
-    def _make_chores(self) -> list[Chore]:
-        chores = [
-            Chore("taking over what dead processes left", self._adopt_now_and_then),
-            Chore("looking whether the model fits again", self._watch_model),
-            Chore("following MEMORY.md and USER.md", self._follow),
-        ]
-        if self.settings.embed_on_write:
-            chores.append(Chore("embedding what has no vector", self._healer.run))
-        return chores
-
-    def _adopt_now_and_then(self) -> None:
-        if time.monotonic() - self._adopted_at >= ADOPT_EVERY_S:
-            self._adopt()
+        return min(wait for wait in waits if wait is not None)
 
     def _watch_model(self) -> float | None:
         if self._model_watch.is_due():
@@ -323,29 +309,3 @@ class Engine:
             for name, breaker in breakers.items()
             if breaker.failure is not None
         }
-
-
-def _store(dsn: str, dsn_read: str, model: str) -> Store:
-    """Make the store; with a wrong connection string, one that says so."""
-    try:
-        primary = Store(dsn, model=model)
-    except ConfigError as exc:
-        return UnusableStore(exc)
-    try:
-        return ReplicatedStore(dsn, dsn_read, model=model) if dsn_read else primary
-    except ConfigError as exc:
-        log.warning("recall asks the primary: %s", exc)
-        return primary
-
-
-def _embedder(settings: Settings) -> Embedder:
-    """Make the configured embedder; with a wrong setting, one that says so."""
-    try:
-        return make_embedder(settings)
-    except ConfigError as exc:
-        log.warning("texts are stored without vectors: %s", exc)
-        return UnusableEmbedder(settings.embed_model, str(exc))
-
-
-def _dsn(settings: Settings) -> str:
-    return settings.dsn.get_secret_value()

@@ -1,11 +1,16 @@
-"""What is done when the journal is empty: follow files, heal, and try letters again."""
+"""What is done beside a process's own writes.
+
+Taking over what dead processes left, following files, healing, trying letters again.
+"""
 
 from __future__ import annotations
 
 import logging
 import random
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,18 +25,69 @@ from hermes_pgmemory.errors import (
     PgMemoryError,
     UnstorableWrite,
 )
-from hermes_pgmemory.journal import DeadLetters, waiting
+from hermes_pgmemory.journal import DeadLetters, orphans, waiting
 from hermes_pgmemory.memory_files import MemoryFile
 from hermes_pgmemory.models import FileVerdict, Target, Theme, Vector, Write
 from hermes_pgmemory.paths import HomePaths
 from hermes_pgmemory.private_notes import PrivateNotes
 from hermes_pgmemory.store import Store, Table, Unembedded
 
+ADOPT_EVERY_S: Final = 60.0
 TIMEOUT_S: Final = 5.0
 HEAL_BATCH: Final = 32
 HEAL_EVERY_S: Final = 30.0
 
 log = logging.getLogger("hermes_pgmemory")
+
+
+class Adopter:
+    """Stores what dead processes of one home left, oldest first.
+
+    What they left before this process began comes before its own writes, so the first
+    run waits for whoever is storing that. Later ones let them.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        batcher: Batcher,
+        *,
+        quota_bytes: int,
+        give_up: threading.Event,
+    ) -> None:
+        """Take over journals of *folder* with *batcher*, until *give_up* is set."""
+        self._folder = folder
+        self._batcher = batcher
+        self._quota = quota_bytes
+        self._give_up = give_up
+        self._began_at = 0.0
+        self._adopted = False
+
+    def run(self) -> None:
+        """Store all that is left.
+
+        Raises:
+            Unavailable: The rest stays where it is; the next call tries again.
+        """
+        self._began_at = time.monotonic()
+        left = orphans(
+            self._folder,
+            quota_bytes=self._quota,
+            wait=not self._adopted,
+            give_up=self._give_up,
+        )
+        with closing(left):
+            for journal in left:
+                log.info("taking over %d writes of a dead process", journal.depth)
+                while not self._give_up.is_set() and self._batcher.drain_once(journal):
+                    pass
+        self._adopted = True
+
+    def run_now_and_then(self) -> float:
+        """Do it once in `ADOPT_EVERY_S`, however often this is called; return that."""
+        if time.monotonic() - self._began_at >= ADOPT_EVERY_S:
+            self.run()
+        return ADOPT_EVERY_S
 
 
 class FileMirror:

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 # The kit of this folder: pytest has loaded it already, under this name.
-from hermes_pgmemory import cli, engine, model_watch
+from hermes_pgmemory import cli, housekeeping, model_watch
 
 ROWS = "SELECT content, embedding IS NOT NULL, model_id FROM conversations ORDER BY id"
 LONG = "about the harbour, the ships and the long way home, as it was told"
@@ -17,7 +17,7 @@ LONG = "about the harbour, the ships and the long way home, as it was told"
 def home(home, dsn, endpoint, monkeypatch):
     """A home on a database of model `test` that looks often which one is active."""
     monkeypatch.setattr(model_watch, "AGAIN_S", 0.1)
-    monkeypatch.setattr(engine, "ADOPT_EVERY_S", 0.2)
+    monkeypatch.setattr(housekeeping, "ADOPT_EVERY_S", 0.2)
     home.dsn = dsn
     home.configure(embed_url=endpoint.url, embed_model="test", bulk_sync_on_init=False)
     return home

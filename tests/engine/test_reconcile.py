@@ -15,7 +15,7 @@ from functools import partial
 import psycopg
 import pytest
 
-from hermes_pgmemory import cli, engine, engines, memory_files
+from hermes_pgmemory import cli, engines, housekeeping, memory_files
 from hermes_pgmemory.codec import encode
 from hermes_pgmemory.journal import Journal
 from hermes_pgmemory.models import AddEntry, Target, Theme
@@ -112,7 +112,7 @@ class TestAChangedFile:
         eventually(lambda: home.entries("hermes") == ["one", "three"])
 
     def test_is_noticed_without_any_hook(self, home, edit, eventually, monkeypatch):
-        monkeypatch.setattr(engine, "ADOPT_EVERY_S", 0.05)
+        monkeypatch.setattr(housekeeping, "ADOPT_EVERY_S", 0.05)
         edit("one", "two", "three")
         home.agent()
         eventually(lambda: len(home.entries("hermes")) == 3)
@@ -467,7 +467,7 @@ class TestASuddenLoss:
 class TestRaces:
     @pytest.fixture(autouse=True)
     def soon(self, monkeypatch):
-        monkeypatch.setattr(engine, "ADOPT_EVERY_S", 0.05)
+        monkeypatch.setattr(housekeeping, "ADOPT_EVERY_S", 0.05)
         monkeypatch.setattr(memory_files, "SETTLE_S", 0.05)
 
     def test_an_add_that_waits_in_another_process_is_not_imported_before_it(

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from hermes_pgmemory import engine, engines
+from hermes_pgmemory import engines, housekeeping
 from hermes_pgmemory.provider import PgvectorProvider
 
 QUESTION = "Which colours did we settle on for the spring campaign?"
@@ -272,7 +272,7 @@ class TestOutages:
     def test_what_another_process_adopts_holds_up_nobody(
         self, home, eventually, monkeypatch
     ):
-        monkeypatch.setattr(engine, "ADOPT_EVERY_S", 0.01)
+        monkeypatch.setattr(housekeeping, "ADOPT_EVERY_S", 0.01)
         agent = home.agent(gateway_session_key="marketing")
         add(agent, "before")
         eventually(lambda: home.entries("marketing"))
