@@ -23,12 +23,8 @@ from hermes_pgmemory.codec import encode
 from hermes_pgmemory.config import Settings
 from hermes_pgmemory.embedded import EmbeddedServer
 from hermes_pgmemory.errors import JournalUnavailable, SchemaError
-from hermes_pgmemory.housekeeping import (
-    Adopter,
-    FileMirror,
-    Healer,
-    retry_dead_letters,
-)
+from hermes_pgmemory.healing import Healer
+from hermes_pgmemory.housekeeping import Adopter, FileMirror, retry_dead_letters
 from hermes_pgmemory.journal import Journal
 from hermes_pgmemory.lineage import Lineage
 from hermes_pgmemory.metrics import WRITES

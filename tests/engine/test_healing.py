@@ -9,13 +9,13 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from hermes_pgmemory import housekeeping
+from hermes_pgmemory import healing
 from hermes_pgmemory.batcher import Batcher, WriterPolicy
 from hermes_pgmemory.breaker import CircuitBreaker
 from hermes_pgmemory.config import Settings
 from hermes_pgmemory.embed import make_embedder
 from hermes_pgmemory.errors import DatabaseUnavailable
-from hermes_pgmemory.housekeeping import Healer
+from hermes_pgmemory.healing import Healer
 from hermes_pgmemory.models import Accepted, AddEntry, Target, Theme
 
 ROWS = 100
@@ -60,7 +60,7 @@ def test_a_round_asks_for_each_row_once(bare, new_healer, endpoint):
 def test_processes_begin_apart_and_a_failed_store_costs_no_row(
     bare, new_healer, endpoint, dsn, monkeypatch
 ):
-    monkeypatch.setattr(housekeeping, "TIMEOUT_S", 0.2)
+    monkeypatch.setattr(healing, "TIMEOUT_S", 0.2)
     healers = [new_healer() for _ in range(4)]
     with psycopg.connect(dsn) as conn:
         conn.execute("LOCK memory_entries IN SHARE MODE")  # readers may, writers wait
@@ -68,6 +68,6 @@ def test_processes_begin_apart_and_a_failed_store_costs_no_row(
             with pytest.raises(DatabaseUnavailable):
                 healer.run()
     assert len({batch[0] for batch in endpoint.batches}) > 1
-    monkeypatch.setattr(housekeeping, "TIMEOUT_S", 5)
+    monkeypatch.setattr(healing, "TIMEOUT_S", 5)
     heal(healers[0])
     assert bare() == 0
