@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, TypeVar
 
 import psycopg
 from psycopg import errors as pg
@@ -26,6 +26,11 @@ from hermes_pgmemory.errors import (
 )
 
 MIGRATE: Final = "run `hermes-pgvector migrate`"
+
+ATTEMPTS: Final = 5
+"""Tries of a transaction that keeps colliding with the fleet's own writes."""
+
+T = TypeVar("T")
 
 
 def lacking(versions: Iterable[str]) -> str:
@@ -111,6 +116,17 @@ def translation(exc: psycopg.Error, redact: Callable[[str], str]) -> PgMemoryErr
 def is_collision(exc: PgMemoryError) -> bool:
     """Tell whether *exc* only means that another transaction was in the way."""
     return isinstance(exc.__cause__, _COLLISIONS)
+
+
+def retried(work: Callable[[], T]) -> T:
+    """Do *work*, one transaction; again, up to `ATTEMPTS` times, after a collision."""
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return work()
+        except PgMemoryError as exc:
+            if not is_collision(exc):
+                raise
+    return work()
 
 
 def cause(exc: psycopg.Error) -> str:

@@ -15,7 +15,6 @@ from typing import Any, Final, LiteralString
 
 import psycopg
 
-from hermes_pgmemory.errors import PgMemoryError
 from hermes_pgmemory.store import failures
 from hermes_pgmemory.store.connection import BoundedConnection, Database
 from hermes_pgmemory.store.maintenance import add_to_run
@@ -25,7 +24,6 @@ from hermes_pgmemory.store.queries import QUERIES
 KEPT: Final = timedelta(days=90)
 """How long it is noted that somebody was forgotten: no journal is older."""
 PAGE: Final = 2_000
-ATTEMPTS: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,13 +188,7 @@ class Forgetting:
             line: The run's line of the log; None rehearses.
             timeout_s: Seconds.
         """
-        for left in range(ATTEMPTS - 1, -1, -1):
-            try:
-                return self._forget(mine, names, line, timeout_s)
-            except PgMemoryError as exc:
-                if not (left and failures.is_collision(exc)):
-                    raise
-        raise AssertionError("the loop returns or raises")
+        return failures.retried(lambda: self._forget(mine, names, line, timeout_s))
 
     def _forget(
         self,

@@ -16,16 +16,12 @@ from typing import Any, Final, LiteralString
 import psycopg
 from psycopg.types.json import Jsonb
 
-from hermes_pgmemory.errors import PgMemoryError
 from hermes_pgmemory.store import failures, stats
 from hermes_pgmemory.store.connection import BoundedConnection, Database
 from hermes_pgmemory.store.history import History
 from hermes_pgmemory.store.queries import QUERIES
 from hermes_pgmemory.store.stats import LoggedRun, TableSize
 from hermes_pgmemory.store.upkeep import Table
-
-ATTEMPTS: Final = 5
-"""Tries of one part that keeps colliding with the fleet's own writes."""
 
 
 class Part(StrEnum):
@@ -292,13 +288,7 @@ class Maintenance:
         timeout_s: float,
     ) -> Done:
         """Do one part, or all but commit it; again where a writer was in the way."""
-        for left in range(ATTEMPTS - 1, -1, -1):
-            try:
-                return self._change_once(work, run, timeout_s)
-            except PgMemoryError as exc:
-                if not (left and failures.is_collision(exc)):
-                    raise
-        raise AssertionError("the loop returns or raises")
+        return failures.retried(lambda: self._change_once(work, run, timeout_s))
 
     def _change_once(
         self,

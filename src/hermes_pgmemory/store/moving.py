@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, LiteralString, cast
 
-from hermes_pgmemory.errors import BadRequest, PgMemoryError
+from hermes_pgmemory.errors import BadRequest
 from hermes_pgmemory.identity import kind_of
 from hermes_pgmemory.models import (
     AddEntry,
@@ -27,7 +27,6 @@ from hermes_pgmemory.models import (
 )
 from hermes_pgmemory.store import arriving, failures, writes
 from hermes_pgmemory.store.connection import Database
-from hermes_pgmemory.store.maintenance import ATTEMPTS
 from hermes_pgmemory.store.moved import (
     Moved,
     MovedAgent,
@@ -118,14 +117,12 @@ class Moving:
         Raises:
             ModelMismatch: Another model is the database's by now; nothing was kept.
         """
-        for left in range(ATTEMPTS - 1, -1, -1):
-            try:
-                with self._database.transaction(timeout_s) as conn:
-                    return arriving.keep(conn, rows, runs=runs, model=model)
-            except PgMemoryError as exc:
-                if not (left and failures.is_collision(exc)):
-                    raise
-        raise AssertionError("the loop returns or raises")
+
+        def work() -> set[int]:
+            with self._database.transaction(timeout_s) as conn:
+                return arriving.keep(conn, rows, runs=runs, model=model)
+
+        return failures.retried(work)
 
     def take_key(self, key: str, *, timeout_s: float) -> None:
         """Make another database's key (hex) this one's.
