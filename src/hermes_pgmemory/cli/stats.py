@@ -18,7 +18,8 @@ from hermes_pgmemory.cli import _database, _themes
 from hermes_pgmemory.cli._result import Result, Table
 
 if TYPE_CHECKING:
-    from hermes_pgmemory.store.stats import LoggedRun, TableSize
+    from hermes_pgmemory.store.runlog import LoggedRun
+    from hermes_pgmemory.store.stats import TableSize
 
 RUNS: Final = 10
 TIMEOUT_S: Final = 600.0

@@ -17,7 +17,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 import psycopg
-from psycopg.types.json import Jsonb
 
 from hermes_pgmemory import identity
 from hermes_pgmemory.contacts import Contact
@@ -26,6 +25,7 @@ from hermes_pgmemory.identity import Identity, Policy, Rule
 from hermes_pgmemory.key_text import fold
 from hermes_pgmemory.models import EmbeddingModel, Subject, Theme
 from hermes_pgmemory.session_keys import PLATFORMS
+from hermes_pgmemory.store import runlog
 from hermes_pgmemory.store.facts import read_facts
 from hermes_pgmemory.store.queries import QUERIES
 
@@ -177,12 +177,9 @@ class Adoption:
         self.conn.execute(QUERIES["continue_ids"])
 
     def _log(self, table: str, taken: Taken) -> None:
-        parameters = {"operation": "adopt", "table": table, "pattern": None}
-        told = Jsonb({**asdict(taken), "finished": True})
-        line = self.conn.execute(QUERIES["open_run"], {**parameters, "details": told})
-        counts = {"affected": taken.rows, "dropped": taken.merged, "details": Jsonb({})}
-        run = {"run": line.fetchall()[0][0]}
-        self.conn.execute(QUERIES["add_to_run"], {**run, **counts})
+        told = {**asdict(taken), "finished": True}
+        run = runlog.open_run(self.conn, "adopt", table, details=told)
+        runlog.add_to_run(self.conn, run, affected=taken.rows, dropped=taken.merged)
 
 
 def is_original(conn: psycopg.Connection[Any]) -> bool:

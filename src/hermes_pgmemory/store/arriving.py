@@ -9,10 +9,9 @@ from hashlib import sha256
 from typing import Any, assert_never
 
 import psycopg
-from psycopg.types.json import Jsonb
 
 from hermes_pgmemory.models import AddTurn, Vector
-from hermes_pgmemory.store import agents, entries, turns, writes
+from hermes_pgmemory.store import agents, entries, runlog, turns, writes
 from hermes_pgmemory.store.moved import (
     Moved,
     MovedAgent,
@@ -143,8 +142,7 @@ def _log(
     conn: psycopg.Connection[Any], counts: Mapping[str, int], runs: Mapping[str, int]
 ) -> None:
     for table, run in runs.items():
-        told = {"run": run, "affected": counts[table], "dropped": 0}
-        conn.execute(QUERIES["add_to_run"], {**told, "details": Jsonb({})})
+        runlog.add_to_run(conn, run, affected=counts[table])
 
 
 def _repeated(rows: Sequence[Moved]) -> set[int]:

@@ -14,7 +14,7 @@ from typing import Any, Final, LiteralString
 import psycopg
 from psycopg import errors as pg
 
-from hermes_pgmemory.store import online
+from hermes_pgmemory.store import online, runlog
 from hermes_pgmemory.store.maintenance import Done, Place
 from hermes_pgmemory.store.queries import QUERIES
 from hermes_pgmemory.store.upkeep import NAMED, NAMES, Table
@@ -96,7 +96,7 @@ class Conversion:
         parameters = {"theme": theme, "after_id": after.id, "limit": limit}
         with self._conn.transaction():
             row = self._conn.execute(_FILL[table], parameters).fetchall()[0]
-            online.add_to_run(self._conn, run, affected=row[1])
+            runlog.add_to_run(self._conn, run, affected=row[1])
         place = Place(id=row[4] or 0)
         return Done(seen=row[0], affected=row[1], dropped=0, reached=place)
 
@@ -126,11 +126,11 @@ class Conversion:
 
     def open_run(self, table: Table) -> int:
         """Start a line of the log and return its id."""
-        return online.open_run(self._conn, "convert", table)
+        return runlog.open_run(self._conn, "convert", NAMES[table])
 
     def close_run(self, run: int) -> None:
         """Mark a line of the log as finished."""
-        online.add_to_run(self._conn, run, details={"finished": True})
+        runlog.add_to_run(self._conn, run, details={"finished": True})
 
     def _briefly(self, table: Table, statements: LiteralString) -> None:
         """Do one step that needs a strong lock."""

@@ -15,9 +15,8 @@ from typing import Any, Final, LiteralString
 
 import psycopg
 
-from hermes_pgmemory.store import failures
+from hermes_pgmemory.store import failures, runlog
 from hermes_pgmemory.store.connection import BoundedConnection, Database
-from hermes_pgmemory.store.maintenance import add_to_run
 from hermes_pgmemory.store.migrate import connect
 from hermes_pgmemory.store.queries import QUERIES
 
@@ -205,7 +204,7 @@ class Forgetting:
                 counts[table] = _count(conn, query, mine, names)
             if line is None:
                 raise psycopg.Rollback
-            add_to_run(conn, line, sum(counts.values()), 0, {})
+            runlog.add_to_run(conn, line, affected=sum(counts.values()))
         return counts
 
     def vacuum(self) -> list[str]:

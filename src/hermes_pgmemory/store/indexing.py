@@ -16,7 +16,7 @@ import psycopg
 from psycopg import errors as pg
 
 from hermes_pgmemory.errors import PgMemoryError, SchemaError
-from hermes_pgmemory.store import migrate, online
+from hermes_pgmemory.store import migrate, online, runlog
 from hermes_pgmemory.store.queries import QUERIES
 from hermes_pgmemory.store.upkeep import NAMED, NAMES, Table
 
@@ -184,9 +184,9 @@ class Indexing:
 
     def log(self, table: Table, pattern: str | None, rows: int, **details: Any) -> None:
         """Add a line to the maintenance log."""
-        run = online.open_run(self._conn, "index", table, pattern)
+        run = runlog.open_run(self._conn, "index", NAMES[table], pattern=pattern)
         done = {"finished": True, **details}
-        online.add_to_run(self._conn, run, affected=rows, details=done)
+        runlog.add_to_run(self._conn, run, affected=rows, details=done)
 
     def _run(self, writer: LiteralString, parameters: dict[str, Any]) -> None:
         statement = self._conn.execute(writer, parameters).fetchall()[0][0]

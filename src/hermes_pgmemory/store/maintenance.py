@@ -14,13 +14,13 @@ from enum import StrEnum
 from typing import Any, Final, LiteralString
 
 import psycopg
-from psycopg.types.json import Jsonb
 
-from hermes_pgmemory.store import failures, stats
+from hermes_pgmemory.store import failures, runlog, stats
 from hermes_pgmemory.store.connection import BoundedConnection, Database
 from hermes_pgmemory.store.history import History
 from hermes_pgmemory.store.queries import QUERIES
-from hermes_pgmemory.store.stats import LoggedRun, TableSize
+from hermes_pgmemory.store.runlog import LoggedRun
+from hermes_pgmemory.store.stats import TableSize
 from hermes_pgmemory.store.upkeep import Table
 
 
@@ -126,7 +126,7 @@ class Maintenance:
     def last_runs(self, *, limit: int, timeout_s: float) -> list[LoggedRun]:
         """Return the latest lines of the log, latest first."""
         with self._database.transaction(timeout_s) as conn:
-            return stats.last_runs(conn, limit)
+            return runlog.last_runs(conn, limit)
 
     def waiting(
         self, table: Table, *, theme: str | None, timeout_s: float
@@ -156,13 +156,10 @@ class Maintenance:
         timeout_s: float,
     ) -> int:
         """Start a line of the log and return its id."""
-        parameters = {
-            "operation": operation,
-            "table": table,
-            "pattern": pattern,
-            "details": Jsonb(dict(details)),
-        }
-        return self._fetch(QUERIES["open_run"], parameters, timeout_s)[0][0]
+        with self._database.transaction(timeout_s) as conn:
+            return runlog.open_run(
+                conn, operation, table, pattern=pattern, details=details
+            )
 
     def add_to_run(
         self,
@@ -174,7 +171,7 @@ class Maintenance:
     ) -> None:
         """Add to a line of the log what was done elsewhere."""
         with self._database.transaction(timeout_s) as conn:
-            add_to_run(conn, run, affected, 0, details)
+            runlog.add_to_run(conn, run, affected=affected, details=details)
 
     # -- changing ------------------------------------------------------------
 
@@ -301,7 +298,9 @@ class Maintenance:
             outcome.append(work(conn))
             if run is None:
                 raise psycopg.Rollback
-            add_to_run(conn, run, outcome[0].affected, outcome[0].dropped, {})
+            runlog.add_to_run(
+                conn, run, affected=outcome[0].affected, dropped=outcome[0].dropped
+            )
         return outcome[0]
 
     def _fetch(
@@ -321,20 +320,3 @@ def _done(
         dropped=dropped,
         reached=Place(id=row or 0, at=at),
     )
-
-
-def add_to_run(
-    conn: BoundedConnection,
-    run: int,
-    affected: int,
-    dropped: int,
-    details: Mapping[str, Any],
-) -> None:
-    """Add what was done to line *run* of the log, in the caller's transaction."""
-    parameters = {
-        "run": run,
-        "affected": affected,
-        "dropped": dropped,
-        "details": Jsonb(dict(details)),
-    }
-    conn.execute(QUERIES["add_to_run"], parameters)

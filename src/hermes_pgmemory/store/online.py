@@ -13,12 +13,10 @@ from typing import Any, Final, LiteralString
 
 import psycopg
 from psycopg import errors as pg
-from psycopg.types.json import Jsonb
 
 from hermes_pgmemory.errors import DatabaseUnavailable, SchemaError
 from hermes_pgmemory.store import failures, migrate
 from hermes_pgmemory.store.queries import QUERIES
-from hermes_pgmemory.store.upkeep import NAMES, Table
 
 LOCK_ATTEMPTS: Final = 30
 LOCK_PAUSE_S: Final = 0.5
@@ -93,39 +91,6 @@ def briefly(conn: psycopg.Connection[Any], *steps: Step) -> None:
             time.sleep(LOCK_PAUSE_S)
         else:
             return
-
-
-def open_run(
-    conn: psycopg.Connection[Any],
-    operation: str,
-    table: Table,
-    pattern: str | None = None,
-) -> int:
-    """Start a line of the log and return its id; *pattern* tells whose rows."""
-    parameters = {
-        "operation": operation,
-        "table": NAMES[table],
-        "pattern": pattern,
-        "details": Jsonb({}),
-    }
-    return conn.execute(QUERIES["open_run"], parameters).fetchall()[0][0]
-
-
-def add_to_run(
-    conn: psycopg.Connection[Any],
-    run: int,
-    *,
-    affected: int = 0,
-    details: Mapping[str, Any] | None = None,
-) -> None:
-    """Add rows to a line of the log, and what else is to be told."""
-    parameters = {
-        "run": run,
-        "affected": affected,
-        "dropped": 0,
-        "details": Jsonb(dict(details or {})),
-    }
-    conn.execute(QUERIES["add_to_run"], parameters)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import psycopg
 
 from hermes_pgmemory.errors import SchemaError
 from hermes_pgmemory.models import CONTEXT_CHARS, EmbeddingModel, Vector
-from hermes_pgmemory.store import failures, online, vectors
+from hermes_pgmemory.store import failures, online, runlog, vectors
 from hermes_pgmemory.store.queries import QUERIES
 from hermes_pgmemory.store.upkeep import (
     NAMES,
@@ -178,13 +178,13 @@ class Move:
 
     def open_run(self, table: Table) -> int:
         """Start a line of the log and return its id."""
-        return online.open_run(self._conn, "reembed", table)
+        return runlog.open_run(self._conn, "reembed", NAMES[table])
 
     def add_to_run(
         self, run: int, *, affected: int = 0, details: Mapping[str, Any]
     ) -> None:
         """Add rows to a line of the log."""
-        online.add_to_run(self._conn, run, affected=affected, details=details)
+        runlog.add_to_run(self._conn, run, affected=affected, details=details)
 
     def _briefly(self, *steps: online.Step, dimension: int = 0) -> None:
         limit = (QUERIES["limit_reembed"], {"dimension": dimension})
