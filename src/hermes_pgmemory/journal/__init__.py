@@ -18,9 +18,10 @@ process's status command held a checkpoint up.)
 
 from __future__ import annotations
 
+from hermes_pgmemory.journal.adoption import orphans
 from hermes_pgmemory.journal.erasure import KINDS, Slot, erasable
 from hermes_pgmemory.journal.letters import DeadLetter, DeadLetters, dead_letters
-from hermes_pgmemory.journal.queue import Journal, Record, orphans
+from hermes_pgmemory.journal.queue import Journal, Record
 from hermes_pgmemory.journal.status import JournalStatus, inspect, waiting
 
 __all__ = [

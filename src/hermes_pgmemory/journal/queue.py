@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sqlite3
 import threading
@@ -17,7 +16,6 @@ from uuid import uuid4
 from hermes_pgmemory.errors import JournalUnavailable
 from hermes_pgmemory.journal.slots import (
     Explained,
-    adoption,
     lock_path,
     next_slot,
     open_slot,
@@ -75,8 +73,6 @@ _PULSE: Final = "INSERT OR REPLACE INTO pulse VALUES (1)"
 _LONG_WAL_PAGES: Final = 4096
 """16 MB of log at SQLite's page size of 4 kB."""
 
-log = logging.getLogger("hermes_pgmemory")
-
 _parked: list[tuple[sqlite3.Connection, sqlite3.Connection]] = []
 """Connections of a parent process: the garbage collector would close them."""
 
@@ -117,7 +113,7 @@ class Journal:
         """Take a slot of this process's own, which holds nothing yet.
 
         What earlier processes left stays with them, in the order in which they
-        started (see `orphans`): one slot could hold the older writes of one theme
+        started (see `adoption`): one slot could hold the older writes of one theme
         and the newer ones of another, and no order would do for both.
 
         Raises:
@@ -303,43 +299,6 @@ class Journal:
         """Whether any write was buried in this slot."""
         with self._mutex, Explained("read", self._folder):
             return bool(self._hook.execute(_DEAD).fetchone()[0])
-
-
-def orphans(
-    folder: Path,
-    *,
-    quota_bytes: int,
-    wait: bool = True,
-    give_up: threading.Event | None = None,
-) -> Generator[Journal]:
-    """Yield the slots of dead processes that hold writes; the caller drains them.
-
-    They come in the order in which those processes started, and to one caller at a
-    time, others wait: the order of a theme's writes must survive. Without *wait* they
-    get none. Each is claimed when yielded and given back afterwards; an emptied one
-    without dead letters is removed. A damaged one is warned about and left alone.
-
-    Raises:
-        JournalUnavailable: *give_up* was set while another process was at it.
-    """
-    with adoption(folder, give_up or threading.Event(), wait=wait) as mine:
-        for slot in slots_of(folder) if mine else ():
-            if (lock := try_lock(slot)) is None:
-                continue
-            try:
-                journal = Journal(slot, lock, quota_bytes=quota_bytes)
-            except JournalUnavailable as exc:
-                unlock(lock)
-                log.warning("%s is left alone: %s", slot.name, exc)
-                continue
-            try:
-                if journal.depth:
-                    yield journal
-            finally:
-                if journal.depth or journal.has_dead_letters:
-                    journal.close()
-                else:
-                    journal.retire()
 
 
 def _is_empty(slot: Path) -> bool:
