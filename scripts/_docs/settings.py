@@ -6,7 +6,8 @@ from annotated_types import Ge, Le
 from pydantic.fields import FieldInfo
 
 from _docs.words import code, required, table
-from hermes_pgmemory.config import FieldDoc, Settings, field_docs
+from hermes_pgmemory.config import Settings
+from hermes_pgmemory.settings_docs import FieldDoc, field_docs
 
 
 def settings() -> str:

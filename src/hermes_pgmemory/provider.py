@@ -19,7 +19,6 @@ from typing import Any, Final
 from hermes_pgmemory import capture, engines, render, setup, tool_calls, tools
 from hermes_pgmemory._host import MemoryProvider, recall_status
 from hermes_pgmemory.boundary import fail_soft
-from hermes_pgmemory.config import host_schema
 from hermes_pgmemory.engine import Engine
 from hermes_pgmemory.metrics import RECALL_SECONDS
 from hermes_pgmemory.notices import Listener
@@ -27,6 +26,7 @@ from hermes_pgmemory.paths import PROVIDER, HomePaths
 from hermes_pgmemory.private_notes import asked_for
 from hermes_pgmemory.recall import Deadline
 from hermes_pgmemory.session import Session
+from hermes_pgmemory.settings_docs import host_schema
 from hermes_pgmemory.settings_file import update
 
 _BRINGS_TRANSCRIPT: Final = frozenset({"compression", "branch"})

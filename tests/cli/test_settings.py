@@ -9,7 +9,8 @@ from cli_kit import Run
 
 from hermes_pgmemory.cli import reembed
 from hermes_pgmemory.cli.config import visible
-from hermes_pgmemory.config import Settings, field_docs
+from hermes_pgmemory.config import Settings
+from hermes_pgmemory.settings_docs import field_docs
 from hermes_pgmemory.settings_file import is_exposed
 
 

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from hermes_pgmemory.config import ENVIRONMENT, field_docs
+from hermes_pgmemory.config import ENVIRONMENT
+from hermes_pgmemory.settings_docs import field_docs
 from hermes_pgmemory.settings_file import load_dotenv, load_section
 
 InHost = Callable[..., Any]

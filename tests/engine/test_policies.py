@@ -12,7 +12,8 @@ import psycopg
 import pytest
 
 from hermes_pgmemory import cli
-from hermes_pgmemory.config import Settings, field_docs, host_schema
+from hermes_pgmemory.config import Settings
+from hermes_pgmemory.settings_docs import field_docs, host_schema
 
 QUESTION = "Which colours did we settle on for the spring campaign?"
 REPLY = "We settled on teal and coral, as agreed with the print shop."

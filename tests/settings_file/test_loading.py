@@ -11,10 +11,10 @@ from hermes_pgmemory.config import (
     ENVIRONMENT,
     UNUSABLE_DSN,
     Settings,
-    field_docs,
     parse,
 )
 from hermes_pgmemory.errors import ConfigError
+from hermes_pgmemory.settings_docs import field_docs
 from hermes_pgmemory.settings_file import active_provider, load_dotenv, load_section
 
 

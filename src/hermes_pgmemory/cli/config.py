@@ -93,7 +93,7 @@ def _spell(value: Any) -> str:
 
 
 def _reference() -> Result:
-    from hermes_pgmemory.config import field_docs  # noqa: PLC0415
+    from hermes_pgmemory.settings_docs import field_docs  # noqa: PLC0415
 
     docs = field_docs()
     lines = ["| Setting | Default | What it does |", "|---|---|---|"]

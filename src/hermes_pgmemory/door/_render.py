@@ -8,7 +8,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from hermes_pgmemory.config import ENVIRONMENT, FieldDoc, field_docs
+from hermes_pgmemory.config import ENVIRONMENT
+from hermes_pgmemory.settings_docs import FieldDoc, field_docs
 
 _MARK: Final = "Door of hermes-pgmemory {version}, checksum {checksum}"
 _NOTE: Final = (
