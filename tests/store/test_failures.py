@@ -13,7 +13,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from hermes_pgmemory.errors import DatabaseUnavailable, SchemaError, UnstorableWrite
 from hermes_pgmemory.models import AgentKind, RecordDelegation, SeeAgent, Theme
-from hermes_pgmemory.store import migrate
+from hermes_pgmemory.store import requirements
 
 PASSWORD = "s3 @/'\\%cret"
 
@@ -137,7 +137,7 @@ class TestVerify:
         setting = "SELECT value FROM memory_settings WHERE key = 'text_search_config'"
         assert [facts.text_search_config] == memory.query(setting)
         assert len(bytes.fromhex(facts.subject_key)) == 32
-        assert facts.server_version >= migrate.OLDEST_SERVER
+        assert facts.server_version >= requirements.OLDEST_SERVER
         assert facts.extension_version.startswith("0.")
         assert facts.subject_key not in repr(facts)
 

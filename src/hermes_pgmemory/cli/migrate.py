@@ -123,15 +123,15 @@ def _check(dsn: str) -> Result:
 def _apply(dsn: str, settings: Settings, model: EmbeddingModel) -> Result:
     from dataclasses import asdict  # noqa: PLC0415
 
-    from hermes_pgmemory.store import migrate  # noqa: PLC0415
+    from hermes_pgmemory.store import migrate, requirements  # noqa: PLC0415
 
     done = migrate.upgrade(dsn, model, text_search_config=settings.text_search_config)
     lines = [f"applied {name}" for name in done.applied] or ["up to date"]
-    indexable = model.dimension <= migrate.MAX_INDEXED_DIMENSION
+    indexable = model.dimension <= requirements.MAX_INDEXED_DIMENSION
     if done.applied and not indexable:
         lines.append(
             f"vectors of {model.dimension} numbers cannot be indexed "
-            f"({migrate.MAX_INDEXED_DIMENSION} can): every search is exact"
+            f"({requirements.MAX_INDEXED_DIMENSION} can): every search is exact"
         )
     data: dict[str, Any] = {"applied": done.applied, "current": True}
     if done.adopted is not None:

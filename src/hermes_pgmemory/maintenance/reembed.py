@@ -29,7 +29,7 @@ from hermes_pgmemory.maintenance.backfill import (
 )
 from hermes_pgmemory.maintenance.shelf import Bare, Shelf
 from hermes_pgmemory.models import EmbeddingModel
-from hermes_pgmemory.store import Store, Table, indexing, migrate
+from hermes_pgmemory.store import Store, Table, indexing, requirements
 from hermes_pgmemory.store import reembed as store
 from hermes_pgmemory.store.reembed import Move, State
 
@@ -130,8 +130,10 @@ def _check(state: State, target: EmbeddingModel, dimension: int | None) -> None:
             f"{target.name} makes vectors of {target.dimension} dimensions, not "
             f"{dimension}"
         )
-    if target.dimension > migrate.MAX_DIMENSION:
-        raise DimensionMismatch(expected=migrate.MAX_DIMENSION, got=target.dimension)
+    if target.dimension > requirements.MAX_DIMENSION:
+        raise DimensionMismatch(
+            expected=requirements.MAX_DIMENSION, got=target.dimension
+        )
     if state.active is None:
         raise SchemaError(
             "the database has no embedding model: run `hermes-pgvector migrate`"

@@ -21,28 +21,16 @@ from psycopg import errors as pg
 from psycopg.rows import TupleRow
 from psycopg.types.json import Jsonb
 
-from hermes_pgmemory.errors import ConfigError, SchemaError
+from hermes_pgmemory.errors import SchemaError
 from hermes_pgmemory.models import EmbeddingModel
-from hermes_pgmemory.store import adoption, failures
+from hermes_pgmemory.store import adoption, failures, requirements
 from hermes_pgmemory.store import dsn as dsns
 from hermes_pgmemory.store.adoption import Adopted, Adoption
 from hermes_pgmemory.store.facts import read_facts
 from hermes_pgmemory.store.queries import QUERIES
 
-MAX_DIMENSION: Final = 16_000
-"""Components of a halfvec, at most."""
-
 OPTIONAL: Final = frozenset({"0003_agents"})
 """Without these an agent goes on, with less; commands may ask for them."""
-
-MAX_INDEXED_DIMENSION: Final = 4_000
-"""Components beyond which no index can be built: such a database searches exactly."""
-
-OLDEST_SERVER: Final = 150_000
-"""PostgreSQL 15, as `server_version_num`: NULLS NOT DISTINCT."""
-
-OLDEST_EXTENSION: Final = (0, 7)
-"""The first pgvector with halfvec."""
 
 _FILE: Final = re.compile(r"\d{4}_[a-z_]+\.sql")
 
@@ -144,15 +132,15 @@ def upgrade(
             been running for two minutes, or a long transaction holds a table.
         SchemaError: Something an administrator must do first, or undo.
     """
-    _check_dimension(model.dimension)
+    requirements.check_dimension(model.dimension)
     with connect(dsn) as conn, conn.transaction():
         conn.execute(QUERIES["lock_ledger"])
         conn.execute(QUERIES["limit_locks"])
         todo = pending(conn)
         adopted = None
         if todo:
-            _check_server(conn)
-            _check_config(conn, text_search_config)
+            requirements.check_server(conn)
+            requirements.check_config(conn, text_search_config)
             adopted = _run(conn, todo, model, text_search_config)
         _seed(conn, model, text_search_config)
     return Upgraded(applied=todo, adopted=adopted)
@@ -241,57 +229,6 @@ def _dimension(conn: psycopg.Connection[Any], model: EmbeddingModel) -> int:
         return model.dimension
     active = read_facts(conn).model
     return active.dimension if active else model.dimension
-
-
-def _check_dimension(dimension: int) -> None:
-    if not 1 <= dimension <= MAX_DIMENSION:
-        why = f"its vectors have {dimension} dimensions; the database holds 1 to 16,000"
-        raise ConfigError({"plugins.pgvector.embed_model": why})
-
-
-def _check_config(conn: psycopg.Connection[Any], config: str) -> None:
-    known = conn.execute(QUERIES["has_text_search_config"], {"config": config})
-    if not known.fetchall()[0][0]:
-        why = f"this server has no text search configuration {config!r}"
-        raise ConfigError({"plugins.pgvector.text_search_config": why})
-
-
-def _check_server(conn: psycopg.Connection[Any]) -> None:
-    if conn.info.server_version < OLDEST_SERVER:
-        raise SchemaError(
-            "PostgreSQL 15 or newer is needed: upgrade the server, then "
-            f"{failures.MIGRATE}"
-        )
-    database = conn.info.dbname
-    row = conn.execute(QUERIES["installed_extension"]).fetchone()
-    if row is None:
-        _create_extension(conn, database)
-    elif _version(row[0]) < OLDEST_EXTENSION:
-        raise SchemaError(
-            f"pgvector {row[0]} has no halfvec, 0.7 or newer is needed: as a "
-            f"superuser, run ALTER EXTENSION vector UPDATE in database {database}, "
-            f"then {failures.MIGRATE}"
-        )
-
-
-def _create_extension(conn: psycopg.Connection[Any], database: str) -> None:
-    try:
-        conn.execute(QUERIES["create_extension"])
-    except pg.InsufficientPrivilege as exc:
-        raise SchemaError(
-            f"pgvector is not in database {database} and {conn.info.user} may not add "
-            "it: as a superuser, run CREATE EXTENSION vector there, then "
-            f"{failures.MIGRATE}"
-        ) from exc
-    except (pg.FeatureNotSupported, pg.UndefinedFile) as exc:
-        raise SchemaError(
-            "pgvector is not installed on the server: install its package (like "
-            f"postgresql-18-pgvector) there, then {failures.MIGRATE}"
-        ) from exc
-
-
-def _version(text: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in re.findall(r"\d+", text)[:2])
 
 
 def _seed(conn: psycopg.Connection[Any], model: EmbeddingModel, config: str) -> None:
