@@ -12,22 +12,16 @@ much a value must look like a secret depends on how clearly it is given as one:
 | password: x, in the middle of a line                | mixed: digits or signs in it  |
 | my password is x, at the end of a sentence          | no describing word            |
 | the password (for y) is x                           | mixed                         |
-| Authorization: Basic x, Bearer x                    | long, or mixed                |
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
-from hermes_pgmemory.redact.values import (
-    MAX_JUDGED_CHARS,
-    Value,
-    is_placeholder,
-    mark,
-)
+from hermes_pgmemory.redact.commands import in_commands, in_headers
+from hermes_pgmemory.redact.values import MAX_JUDGED_CHARS, Secret, Value, mark
 
 _ASCII_ANCHOR: Final = re.compile(
     r"pass|pwd?|token|_pat|key|secret|credential|kennwort|wachtwoord|contrase|senha|haslo"
@@ -109,38 +103,17 @@ _OWNER: Final = re.compile(
     re.IGNORECASE,
 )
 
-_HEADER: Final = re.compile(
-    r"\bauthorization\\?[\"']?\s?[:=]\s?\\?[\"']?"
-    r"(?:(?:bearer|basic|token|apikey)\s+)(?P<value>[^\s\"'`,;\\\[]{6,})"
-    r"|\bbearer\s+(?P<bearer>[A-Za-z0-9._~+/=-]{8,})",
-    re.IGNORECASE,
-)
-_SHELL: Final = re.compile(
-    r"(?<!\S)sshpass\s+-p\s?[\"']?(?P<a>[^\s\"'\[]+)"
-    r"|\slogin\s+\S{1,80}\s+password\s+(?P<b>[^\s\[]+)"
-    r"|\s(?:-u|--user)[ =][\"']?[^\s:\"']{1,64}:(?P<c>[^\s\"'\[]{4,})"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class _Secret:
-    """Where a secret is, and what it is called."""
-
-    start: int
-    end: int
-    kind: str
-
 
 def redact_labelled(text: str) -> str:
     """Replace the values that a name, a header or a sentence gives as secret."""
     lowered = _lower(text)
-    found: list[_Secret] = []
+    found: list[Secret] = []
     if not lowered.isascii() or _HINT.search(lowered):
         found += _Names(text, lowered).secrets()
     if "authori" in lowered or "bearer" in lowered:
-        found += _in_headers(text)
+        found += in_headers(text)
     if "curl" in lowered or "login" in lowered or "sshpass" in lowered:
-        found += _in_commands(text)
+        found += in_commands(text)
     if not found:
         return text
     kept: list[str] = []
@@ -161,26 +134,6 @@ def _lower(text: str) -> str:
     return lowered
 
 
-def _in_headers(text: str) -> Iterator[_Secret]:
-    for found in _HEADER.finditer(text):
-        group = found.lastgroup or ""
-        value = Value(*found.span(group), found[group][:MAX_JUDGED_CHARS])
-        long = len(value.text) >= 24 or (len(value.text) >= 10 and value.mixed)
-        if (long or group == "value") and not is_placeholder(value.text):
-            kind = "credential" if group == "value" else "bearer token"
-            yield _Secret(value.start, value.end, kind)
-
-
-def _in_commands(text: str) -> Iterator[_Secret]:
-    for found in _SHELL.finditer(text):
-        group = found.lastgroup or ""
-        value = found[group][:MAX_JUDGED_CHARS]
-        if group == "c" and ("curl" not in text or value.isdigit()):
-            continue
-        if not is_placeholder(value):
-            yield _Secret(*found.span(group), "password")
-
-
 class _Names:
     """One reading of a text for names and their values."""
 
@@ -191,7 +144,7 @@ class _Names:
         self._run = (0, 0)
         self._values_in_run = 0
 
-    def secrets(self) -> Iterator[_Secret]:
+    def secrets(self) -> Iterator[Secret]:
         """Yield what is named as secret, in order, never overlapping."""
         done = 0
         anchors = _ASCII_ANCHOR if self._lowered.isascii() else _ANCHOR
@@ -202,7 +155,7 @@ class _Names:
             value = self._assigned(name) or self._spoken(name) or self._spaced(name)
             if value:
                 kind = name.lastgroup or ""
-                yield _Secret(value.start, value.end, _KINDS.get(kind, kind))
+                yield Secret(value.start, value.end, _KINDS.get(kind, kind))
                 done = value.end
 
     def _name(self, anchor: re.Match[str]) -> re.Match[str] | None:

@@ -85,6 +85,15 @@ def is_mixed(value: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class Secret:
+    """Where a secret is, and what it is called."""
+
+    start: int
+    end: int
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
 class Value:
     """What a name gives as its value."""
 
