@@ -16,8 +16,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from cli_kit import Ran, Run
+from cli_kit import Run
 
+from command_kit import Ran
 from hermes_pgmemory import cli
 from hermes_pgmemory.embed import stop_local_server
 from hermes_pgmemory.embedded import EmbeddedServer

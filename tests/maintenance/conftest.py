@@ -11,8 +11,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from maintenance_kit import Endpoint, Memory, Ran
+from maintenance_kit import Endpoint, Memory
 
+from command_kit import Ran
 from hermes_pgmemory import cli
 from hermes_pgmemory.store import Store
 

@@ -9,7 +9,6 @@ import struct
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from time import monotonic
@@ -32,20 +31,6 @@ from hermes_pgmemory.store import Store
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 POISON = "poison"
-
-
-@dataclass(frozen=True)
-class Ran:
-    """What one command did."""
-
-    status: int
-    out: str
-    err: str
-
-    @property
-    def data(self) -> Any:
-        """What it printed, as JSON."""
-        return json.loads(self.out)
 
 
 class Memory:

@@ -15,8 +15,9 @@ from psycopg.conninfo import make_conninfo
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from middlemen_kit import Cluster, Home, Pooler, Ran
+from middlemen_kit import Cluster, Home, Pooler
 
+from command_kit import Ran
 from hermes_pgmemory import cli, engines
 from hermes_pgmemory.models import EmbeddingModel
 from hermes_pgmemory.store import migrate

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +16,6 @@ from _servers.pooler import ADMIN, Pooler, program
 from hermes_pgmemory.provider import PgvectorProvider
 
 __all__ = ["ADMIN", "Cluster", "Pooler", "eventually", "program", "rows"]
-
-
-@dataclass(frozen=True)
-class Ran:
-    """What one command did."""
-
-    status: int
-    out: str
-    err: str
-
-    @property
-    def data(self) -> Any:
-        return json.loads(self.out)
 
 
 class Home:

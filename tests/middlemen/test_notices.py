@@ -10,9 +10,11 @@ from time import time
 
 import psycopg
 import pytest
-from middlemen_kit import Home, Pooler, Ran, add, contents, eventually, recall
+from middlemen_kit import Home, Pooler, add, contents, eventually, recall
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
+
+from command_kit import Ran
 
 
 class Screen:

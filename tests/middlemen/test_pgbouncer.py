@@ -12,8 +12,9 @@ from uuid import uuid4
 
 import psycopg
 import pytest
-from middlemen_kit import Home, Pooler, Ran, add, contents, eventually, recall, rows
+from middlemen_kit import Home, Pooler, add, contents, eventually, recall, rows
 
+from command_kit import Ran
 from hermes_pgmemory.models import (
     Accepted,
     AddEntry,

@@ -10,8 +10,9 @@ from contextlib import closing, contextmanager
 from time import monotonic
 
 import pytest
-from middlemen_kit import Home, Ran, add, contents, eventually, recall
+from middlemen_kit import Home, add, contents, eventually, recall
 
+from command_kit import Ran
 from hermes_pgmemory.metrics import STANDBY_SEARCHES
 from hermes_pgmemory.models import Scope, Theme
 from hermes_pgmemory.provider import PgvectorProvider

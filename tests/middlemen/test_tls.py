@@ -17,7 +17,6 @@ from middlemen_kit import (
     ADMIN,
     Home,
     Pooler,
-    Ran,
     add,
     contents,
     eventually,
@@ -25,6 +24,8 @@ from middlemen_kit import (
     recall,
 )
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from command_kit import Ran
 
 PASSWORD = "kE9@:/?#%&=+ '\"\\é🦔ß;,$(){}[]<>|*~^`!-_.xQ4"
 WRONG = PASSWORD[::-1]

@@ -14,8 +14,9 @@ from psycopg.conninfo import make_conninfo
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from moving_kit import Database, Ran
+from moving_kit import Database
 
+from command_kit import Ran
 from hermes_pgmemory import cli
 
 

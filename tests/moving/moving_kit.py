@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -52,20 +51,6 @@ COLUMNS = {
     "memory_agent_edges": """parent_identity, child_identity, parent_session_id,
         child_session_id, kind, task, task_hash, subject, ts, attrs""",
 }
-
-
-@dataclass(frozen=True)
-class Ran:
-    """What one command did."""
-
-    status: int
-    out: str
-    err: str
-
-    @property
-    def data(self) -> Any:
-        """What it printed, as JSON."""
-        return json.loads(self.out)
 
 
 @dataclass
