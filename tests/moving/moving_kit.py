@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -210,3 +211,16 @@ def edge(task: str, **more: Any) -> RecordDelegation:
         "at": START,
     } | more
     return RecordDelegation(task=task, **given)
+
+
+def doing(
+    run: Callable[..., Ran], database: Database, *words: object
+) -> dict[str, Any]:
+    """Rehearse, do and repeat an import; return what it did."""
+    rehearsed = run(database, "import", *words, "--json")
+    assert rehearsed.status == 0, rehearsed.err
+    done = run(database, "import", *words, "--json", "--execute").data
+    assert {**done, "executed": False} == rehearsed.data
+    again = run(database, "import", *words, "--json", "--execute").data
+    assert (again["new"], again["there"]) == (0, done["new"] + done["there"])
+    return done

@@ -11,7 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from hermes_state import SessionDB
-from moving_kit import START, WORK
+from moving_kit import START, WORK, doing
 from plugins.memory.holographic import HolographicMemoryProvider
 from psycopg.types.json import Jsonb
 
@@ -28,17 +28,6 @@ from hermes_pgmemory.turn_ledger import TurnLedger
 
 SECRET = "sk-proj-" + "a1B2c3D4e5F6g7H8i9J0" * 2
 PHONE = "+1 555 0100 123"
-
-
-def doing(run, database, *words) -> dict:
-    """Rehearse, do and repeat an import; return what it did."""
-    rehearsed = run(database, "import", *words, "--json")
-    assert rehearsed.status == 0, rehearsed.err
-    done = run(database, "import", *words, "--json", "--execute").data
-    assert {**done, "executed": False} == rehearsed.data
-    again = run(database, "import", *words, "--json", "--execute").data
-    assert (again["new"], again["there"]) == (0, done["new"] + done["there"])
-    return done
 
 
 def write_file(home: Path, name: str, *entries: str) -> None:

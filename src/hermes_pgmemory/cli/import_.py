@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 NAMES = (
     *("jsonl", "files", "sessions", "holographic", "mem0", "hindsight", "honcho"),
-    "database",
+    *("hexus", "database"),
 )
 """Those of `moving.sources.SOURCES`, which are slow to import; a test compares."""
 TABLE = "mem0"
@@ -130,9 +130,9 @@ def _source(args: Namespace) -> Source:
     from hermes_pgmemory.moving.sources import SOURCES  # noqa: PLC0415
 
     source = next(one for one in SOURCES if one.name == args.source)
-    takes_dsn = args.source in ("mem0", "database")
+    takes_dsn = args.source in ("mem0", "hexus", "database")
     if args.from_dsn_env and not takes_dsn:
-        raise BadRequest("--from-dsn-env goes with mem0 and database")
+        raise BadRequest("--from-dsn-env goes with mem0, hexus and database")
     if not args.paths and not args.from_dsn_env and "default:" not in source.reads:
         raise BadRequest(f"{args.source} needs a PATH: {source.reads}")
     return source

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final
 
+import psycopg
 from psycopg import errors as pg
 from psycopg import sql
+from psycopg.rows import dict_row
 
 from hermes_pgmemory.errors import BadRequest
 from hermes_pgmemory.store import migrate
 from hermes_pgmemory.store.queries import QUERIES
 
 PAGE: Final = 500
+FROM: Final = "--from-dsn-env"
+"""What an operator names the other database by."""
+
+Row = dict[str, Any]
+"""By column."""
+
 _NAME: Final = '"the table"'
 
 
-def payloads(dsn: str, table: str) -> Iterator[dict[str, Any]]:
+def payloads(dsn: str, table: str) -> Iterator[Row]:
     """Yield `id` and `payload` of a table that mem0 keeps its memories in, by id.
 
     Args:
@@ -32,7 +42,7 @@ def payloads(dsn: str, table: str) -> Iterator[dict[str, Any]]:
     name = sql.Identifier(*table.split("."))
     query = sql.Composed([sql.SQL(before), name, sql.SQL(behind)])
     after = None
-    with migrate.connect(dsn, key="--from-dsn-env") as conn:
+    with migrate.connect(dsn, key=FROM) as conn:
         try:
             while page := conn.execute(
                 query, {"after": after, "limit": PAGE}
@@ -44,3 +54,54 @@ def payloads(dsn: str, table: str) -> Iterator[dict[str, Any]]:
             raise BadRequest(
                 f"no table of mem0 is called {table}: see --table"
             ) from exc
+
+
+@dataclass(frozen=True, slots=True)
+class Hexus:
+    """The tables of hexus, page by page."""
+
+    conn: psycopg.Connection[Any]
+
+    def entries(self) -> Iterator[Row]:
+        """Yield the entries of every agent, in the order in which they were made."""
+        return self._by_id("hexus_entries")
+
+    def delegations(self) -> Iterator[Row]:
+        """Yield what every agent delegated, in its order."""
+        return self._by_id("hexus_delegations")
+
+    def sessions(self) -> Iterator[tuple[Row, list[Row]]]:
+        """Yield each agent's part of each session, with its turns in their order."""
+        last: Row = {"session_id": None, "agent_identity": None}
+        while page := self._rows("hexus_sessions", {**last, "limit": PAGE}):
+            for session in page:
+                yield session, self._rows("hexus_turns", session)
+            last = page[-1]
+
+    def _by_id(self, query: str) -> Iterator[Row]:
+        after = 0
+        while page := self._rows(query, {"after": after, "limit": PAGE}):
+            yield from page
+            after = page[-1]["id"]
+
+    def _rows(self, query: str, asked: Row) -> list[Row]:
+        with self.conn.cursor(row_factory=dict_row) as cursor:
+            return cursor.execute(QUERIES[query], asked).fetchall()
+
+
+@contextmanager
+def hexus(dsn: str) -> Generator[Hexus]:
+    """Open a database of hexus.
+
+    Raises:
+        BadRequest: Its tables are not those of hexus.
+        ConfigError: libpq cannot parse *dsn*.
+        DatabaseUnavailable: It cannot be reached.
+    """
+    with migrate.connect(dsn, key=FROM) as conn:
+        if not conn.execute(QUERIES["is_hexus"]).fetchall()[0][0]:
+            raise BadRequest(
+                f"the database that {FROM} names is not one of hexus: it lacks columns "
+                "of memory_entries, conversations or delegations"
+            )
+        yield Hexus(conn)

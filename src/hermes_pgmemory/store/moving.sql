@@ -165,3 +165,54 @@ SELECT id, payload
  WHERE %(after)s::uuid IS NULL OR id > %(after)s::uuid
  ORDER BY id
  LIMIT %(limit)s;
+
+-- :name is_hexus
+-- Whether these are tables of hexus. The original's, which it was made from, have no
+-- delegations, and ours have them elsewhere.
+SELECT NOT EXISTS (
+           SELECT
+             FROM (VALUES ('memory_entries', 'id agent_identity target content'
+                                             ' created_at updated_at metadata'),
+                          ('conversations', 'id session_id agent_identity role content'
+                                            ' ts'),
+                          ('delegations', 'id agent_identity parent_session_id'
+                                          ' child_session_id task result ts'))
+                      AS needed (relation, columns),
+                  string_to_table(columns, ' ') AS name
+            WHERE NOT EXISTS (SELECT
+                                FROM pg_attribute
+                               WHERE attrelid = to_regclass(relation)
+                                 AND attname = name
+                                 AND NOT attisdropped));
+
+-- :name hexus_entries
+SELECT id, agent_identity, target, content, created_at, updated_at, metadata
+  FROM memory_entries
+ WHERE id > %(after)s
+ ORDER BY id
+ LIMIT %(limit)s;
+
+-- :name hexus_sessions
+-- A page of the sessions of every agent, in the order of its index over them.
+SELECT session_id, agent_identity
+  FROM conversations
+ WHERE %(session_id)s::text IS NULL
+    OR (session_id, agent_identity) > (%(session_id)s::text, %(agent_identity)s::text)
+ GROUP BY session_id, agent_identity
+ ORDER BY session_id, agent_identity
+ LIMIT %(limit)s;
+
+-- :name hexus_turns
+-- One session of one agent.
+SELECT role, content, ts
+  FROM conversations
+ WHERE session_id = %(session_id)s
+   AND agent_identity = %(agent_identity)s
+ ORDER BY ts, id;
+
+-- :name hexus_delegations
+SELECT id, agent_identity, parent_session_id, child_session_id, task, result, ts
+  FROM delegations
+ WHERE id > %(after)s
+ ORDER BY id
+ LIMIT %(limit)s;

@@ -8,6 +8,7 @@ from typing import Final
 from hermes_pgmemory.moving.sources import (
     database,
     files,
+    hexus,
     hindsight,
     holographic,
     honcho,
@@ -86,6 +87,13 @@ SOURCES: Final = (
         gives="messages as turns, conclusions as entries",
         checked="documents made by hand after its public source",
         read=honcho.read,
+    ),
+    Source(
+        name="hexus",
+        reads="no path: its database, by `--from-dsn-env`",
+        gives="entries, turns and delegations, without vectors",
+        checked="a database that the store of hexus 0.9.2 made and wrote",
+        read=hexus.read,
     ),
     Source(
         name="database",

@@ -7,11 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from hermes_pgmemory import capture
-from hermes_pgmemory.contacts import veiled
 from hermes_pgmemory.models import Target
 from hermes_pgmemory.moving.sources.documents import items, text
-from hermes_pgmemory.moving.turns import turns
+from hermes_pgmemory.moving.turns import room_of, turns
 from hermes_pgmemory.moving.values import (
     Aim,
     Item,
@@ -19,7 +17,6 @@ from hermes_pgmemory.moving.values import (
     entry,
     first_moment,
 )
-from hermes_pgmemory.turn_ledger import Speaker, TurnLedger
 
 NAME: Final = "honcho"
 NEITHER: Final = "neither a message nor a conclusion"
@@ -70,13 +67,8 @@ def _session(name: str, messages: Sequence[Message], aim: Aim) -> Iterator[Item]
         (m["peer_id"] for m in ordered if m["peer_id"] not in aim.assistants), ""
     )
     workspace = text(ordered[0].get("workspace_id"))
-    theme, subject = aim.owner(name=workspace, user=user, key=name)
-    session_id = veiled(name, bytes.fromhex(aim.key)) if subject else name
-    _, settings = aim.settings_of(aim.home)
-    speaker = Speaker(theme=theme, subject=subject, session_id=session_id)
-    room = capture.Room(
-        session_id=session_id, speaker=speaker, settings=settings, ledger=TurnLedger()
-    )
+    owner = aim.owner(name=workspace, user=user, key=name)
+    room = room_of(owner, name, aim=aim)
     at = first_moment(ordered[0], "created_at") or datetime.now(UTC)
     yield from turns([*_told(ordered, aim)], room=room, at=at, source=NAME)
 
