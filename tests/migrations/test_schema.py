@@ -2,42 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
-
 import psycopg
 import pytest
+from migrations_kit import CATALOGS, OURS, catalog, written
 
 from hermes_pgmemory.models import EmbeddingModel
 from hermes_pgmemory.store import migrate
-
-OURS = "relnamespace = 'public'::regnamespace"
-CATALOGS = {
-    "relations": f"""
-        SELECT relname, relkind, reloptions, relpersistence,
-               obj_description(oid, 'pg_class')
-          FROM pg_class WHERE {OURS}""",
-    "columns": f"""
-        SELECT relname, attnum, attname, format_type(atttypid, atttypmod), attnotnull,
-               attstorage, attcompression, attidentity, attgenerated, attoptions,
-               pg_get_expr(adbin, adrelid), col_description(attrelid, attnum)
-          FROM pg_attribute
-          JOIN pg_class ON pg_class.oid = attrelid
-          LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
-         WHERE {OURS} AND attnum > 0""",
-    "constraints": f"""
-        SELECT relname, conname, contype, pg_get_constraintdef(pg_constraint.oid)
-          FROM pg_constraint JOIN pg_class ON pg_class.oid = conrelid WHERE {OURS}""",
-    "indexes": f"""
-        SELECT relname, pg_get_indexdef(indexrelid), indisvalid
-          FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid WHERE {OURS}""",
-    "views": "SELECT viewname, definition FROM pg_views WHERE schemaname = 'public'",
-    "triggers": "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal",
-    "functions": """
-        SELECT proname FROM pg_proc
-          LEFT JOIN pg_depend ON objid = pg_proc.oid AND deptype = 'e'
-         WHERE pronamespace = 'public'::regnamespace AND objid IS NULL""",
-    "privileges": f"SELECT relname, relacl::text FROM pg_class WHERE {OURS}",
-}
 
 
 @pytest.fixture
@@ -47,20 +17,11 @@ def migrated(new_database):
     return dsn
 
 
-def catalog(dsn, name):
-    with psycopg.connect(dsn) as conn:
-        rows = conn.execute(CATALOGS[name]).fetchall()
-    return sorted(map(str, rows))
-
-
 def test_the_schema_file_equals_the_migrations(migrated, new_database):
-    written = new_database()
-    text = files("hermes_pgmemory.store").joinpath("schema.sql").read_text()
-    with psycopg.connect(written) as conn:
-        conn.execute("CREATE EXTENSION vector")
-        conn.execute(text.replace(":dimensions", "5"))
+    by_hand = new_database()
+    written(by_hand, dimension=5)
     for name in CATALOGS:
-        assert catalog(written, name) == catalog(migrated, name), name
+        assert catalog(by_hand, name) == catalog(migrated, name), name
     assert catalog(migrated, "functions") == catalog(migrated, "triggers") == []
 
 
