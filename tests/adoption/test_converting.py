@@ -130,7 +130,11 @@ def writing(dsn):
     over, started = threading.Event(), threading.Event()
 
     def write():
-        store, epoch, position = Store(dsn, pool_size=1), str(uuid4()), 0
+        store, epoch, position = (
+            Store(dsn, model=kit.MODEL.name, pool_size=1),
+            str(uuid4()),
+            0,
+        )
         try:
             while not over.is_set():
                 n = len(written)

@@ -75,7 +75,7 @@ def furnish(home: Path, dsn: str, embed_url: str) -> Fleet:
     section = {"dsn": dsn, "embed_url": embed_url, "embed_model": "test"}
     config = {"memory": {"provider": "pgvector"}, "plugins": {"pgvector": section}}
     (home / "config.yaml").write_text(json.dumps(config))  # JSON is YAML
-    store = Store(dsn)
+    store = Store(dsn, model="test")
     memory = Memory(store, dsn)
     now = datetime.now(UTC)
     _remember(memory, now)

@@ -100,7 +100,7 @@ def accepted(epoch: str, position: int, theme: str) -> list[Accepted]:
 def live(dsn: str, theme: str, rounds: int, between: Callable[[int], object]) -> None:
     """Write and search like an agent, and see each write at once."""
     epoch = str(uuid4())
-    with closing(Store(dsn)) as store:
+    with closing(Store(dsn, model="test")) as store:
         store.verify(timeout_s=30)
         for number in range(rounds):
             vectors = {0: [1.0, 0.0, number / rounds], 1: [0.0, 1.0, 0.0]}
@@ -168,7 +168,7 @@ class TestTwoConnections:
                 assert (timeout, locks, idle, prepared, held) == ("0", "0", "0", 0, 0)
 
     def test_busy_with_others_are_an_outage_that_ends(self, pooler: Pooler, dsn: str):
-        with closing(Store(pooler.dsn(dsn))) as store:
+        with closing(Store(pooler.dsn(dsn), model="test")) as store:
             taken = [psycopg.connect(pooler.dsn(dsn)) for _ in range(2)]
             for one in taken:
                 one.execute("SELECT 1", prepare=False)

@@ -63,7 +63,7 @@ class Database:
     store: Store = field(init=False)
 
     def __post_init__(self) -> None:
-        self.store = Store(self.dsn, pool_size=1)
+        self.store = Store(self.dsn, model="test", pool_size=1)
 
     @property
     def key(self) -> str:

@@ -35,6 +35,17 @@ class TestUnembedded:
         assert waiting(memory, Table.TURNS, after=rows[-1].id) == ["2", "3", "4"]
 
 
+def test_a_store_that_was_told_no_model_writes_no_vectors(memory, store_on, dsn):
+    nameless = store_on(dsn)
+    batch = memory.accept(memory.add("tea"))
+    row = Unembedded(id=1, theme=Theme("work"), content="tea")
+    with pytest.raises(ValueError, match="told their model"):
+        nameless.apply(batch, {0: [1, 0, 0]}, timeout_s=10)
+    with pytest.raises(ValueError, match="told their model"):
+        nameless.set_vectors(Table.ENTRIES, [(row, [1, 0, 0])], timeout_s=10)
+    assert nameless.apply(batch, {}, timeout_s=10) == 1
+
+
 class TestSetVectors:
     @pytest.mark.parametrize("table", Table)
     def test_makes_rows_findable_by_meaning(self, memory, table):

@@ -21,7 +21,7 @@ from hermes_pgmemory.store.moved import (
 )
 from hermes_pgmemory.store.queries import QUERIES
 from hermes_pgmemory.store.turns import turn_key
-from hermes_pgmemory.store.vectors import read_stamp
+from hermes_pgmemory.store.vectors import maker, read_stamp
 
 Columns = dict[str, Any]
 
@@ -94,9 +94,12 @@ def keep(
         rows: In the order in which they are to get their ids.
         runs: By table, the line of the log that the new rows are added to.
         model: Whose vectors the rows bring.
+
+    Raises:
+        ValueError: They bring vectors, and nobody told whose.
     """
     brings = any(isinstance(r, MovedEntry | MovedTurn) and r.vector for r in rows)
-    stamp = read_stamp(conn, vectors_of=model if brings else None)
+    stamp = read_stamp(conn, vectors_of=maker(model, comes=brings))
     # As whoever writes: what is looked up must still be so when it is written.
     conn.execute(QUERIES["join_writers"])
     names = sorted({row.write.theme for row in rows if isinstance(row, MovedEntry)})

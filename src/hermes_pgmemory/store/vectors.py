@@ -94,7 +94,7 @@ def read_stamp(
     Args:
         conn: In a transaction.
         vectors_of: The model whose vectors are about to be written; it stays the active
-            one until the transaction ends. None writes none, or does not know.
+            one until the transaction ends. None writes none.
 
     Raises:
         ModelMismatch: Another model is active, since `reembed` has moved the database.
@@ -109,6 +109,19 @@ def read_stamp(
     if vectors_of is not None and stamp.model not in {None, vectors_of}:
         raise ModelMismatch(database=stamp.model or "", configured=vectors_of)
     return stamp
+
+
+def maker(model: str | None, *, comes: bool) -> str | None:
+    """Return whose vectors are about to be written, None if none *comes*.
+
+    Raises:
+        ValueError: Nobody told whose they are.
+    """
+    if not comes:
+        return None
+    if model is None:
+        raise ValueError("a store that writes vectors must be told their model")
+    return model
 
 
 def half(vector: Vector | None) -> HalfVector | None:

@@ -30,7 +30,7 @@ from hermes_pgmemory.models import (
 from hermes_pgmemory.store import agents, entries, turns
 from hermes_pgmemory.store.failures import MIGRATE
 from hermes_pgmemory.store.queries import QUERIES
-from hermes_pgmemory.store.vectors import read_stamp
+from hermes_pgmemory.store.vectors import maker, read_stamp
 
 Place = tuple[str, str]
 """A theme and an epoch: what a journal position belongs to."""
@@ -80,9 +80,12 @@ def apply(
         conn: In a transaction, which the caller ends.
         batch: In the order of acceptance; positions ascend within an epoch.
         vectors: Index in *batch* to the embedding of that write's content.
-        model: Whose vectors these are; None does not know.
+        model: Whose vectors these are.
+
+    Raises:
+        ValueError: There are vectors, and nobody told whose.
     """
-    stamp = read_stamp(conn, vectors_of=model if vectors else None)
+    stamp = read_stamp(conn, vectors_of=maker(model, comes=bool(vectors)))
     known, forgotten = _lock(conn, batch)
     reached = dict(known)
     kinds = _Kinds()
