@@ -177,9 +177,16 @@ ours() { "$python" -P -m hermes_pgmemory "$@" ${home:+--home "$home"}; }
 installed() { "$python" -P -c 'import hermes_pgmemory' 2> /dev/null; }
 
 install_package() {
+  local again=()
   [ -n "$spec" ] || spec=$(default_spec)
   say "installing $spec for $python ..."
+  # Of a repository, pip takes another commit of the same version for the same thing.
+  case $spec in
+    *git+*) if installed; then again=(--force-reinstall --no-deps); fi ;;
+  esac
   pip_run install --upgrade "$spec" || die "$spec cannot be installed; see above"
+  [ ${#again[@]} = 0 ] || pip_run install "${again[@]}" "$spec" ||
+    die "$spec cannot be installed; see above"
   installed || die "$python cannot import hermes_pgmemory after installing $spec; is it that package?"
 }
 

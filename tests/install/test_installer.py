@@ -209,6 +209,25 @@ class TestInstalling:
         expected = f"pip install --python {host.python} --upgrade {built.wheel}\n"
         assert (outside / "asked").read_text() == expected
 
+    def test_another_commit_of_the_same_version_is_installed_too(
+        self, environment: Callable, without_pip: Path, outside: Path
+    ):
+        host = environment(site=without_pip)
+        [site] = host.path.glob("lib/python3*/site-packages")
+        # Stands in for uv: keeps what it is asked, and has a package appear.
+        uv = f'echo "$@" >> {outside}/asked\nmkdir -p {site}/hermes_pgmemory\n'
+        script(outside / "uv", f"#!/bin/sh\n{uv}")
+        path = f"{host.path / 'bin'}:{outside}:/usr/bin:/bin"
+        spec = "git+https://example.org/memory"
+        for _ in range(2):
+            done = host.install("--no-setup", "--from", spec, PATH=path)
+            assert done.returncode == 0, done.stderr
+        asked = (outside / "asked").read_text().splitlines()
+        into = f"pip install --python {host.python}"
+        upgraded, anew = "--upgrade", "--force-reinstall --no-deps"
+        expected = [f"{into} {how} {spec}" for how in (upgraded, upgraded, anew)]
+        assert asked == expected
+
     def test_a_setup_that_fails_says_how_to_go_on(
         self, environment: Callable, built, tmp_path: Path
     ):
