@@ -13,7 +13,8 @@ from typing import Any, Final, LiteralString, Self
 
 import psycopg
 
-from hermes_pgmemory.models import EmbeddingModel
+from hermes_pgmemory.models import EmbeddingModel, Scope, Theme, Vector
+from hermes_pgmemory.question import Question
 
 DIMENSION: Final = 768
 MODEL: Final = EmbeddingModel(name="nomic-embed-text", dimension=DIMENSION)
@@ -202,3 +203,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *args: Any) -> None:
         """Say nothing."""
+
+
+def asked(text: str = "", *, vector: Vector | None = None) -> Question:
+    """Return a question to the theme `work`, whose best answer alone counts."""
+    scope = Scope(theme=Theme("work"), subject=None)
+    return Question(text=text, vector=vector, scope=scope, limit=1)

@@ -13,7 +13,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from hermes_pgmemory.errors import ConfigError, DatabaseUnavailable, SchemaError
-from hermes_pgmemory.models import EmbeddingModel, Scope, Target, Theme
+from hermes_pgmemory.models import EmbeddingModel, Target
 from hermes_pgmemory.store import migrate
 
 VERSIONS = [migration.version for migration in migrate.shipped()]
@@ -56,20 +56,15 @@ class TestEveryRelease:
         store = store_on(dsn)
         facts = store.verify(timeout_s=10)
         assert (facts.model, facts.text_search_config) == (kit.MODEL, "english")
-        scope = Scope(theme=Theme("work"), subject=None)
-        more = {"scope": scope, "limit": 1, "timeout_s": 10}
         for n in (3, 77):
-            found = store.search_entries(
-                text="", vector=kit.vector(n), target=None, **more
-            )
+            asked = kit.asked(vector=kit.vector(n))
+            found = store.search_entries(asked, timeout_s=10)
             assert found[0].content == f"note number {n} about subject-{n}"
             assert found[0].similarity == pytest.approx(1, abs=1e-3)
-            turns = store.search_turns(
-                text="", vector=kit.vector(n), session_id=None, **more
-            )
+            turns = store.search_turns(asked, timeout_s=10)
             assert turns[0].content == f"we spoke of matter-{n}"
         found = store.search_entries(
-            text="marmalade", vector=None, target=Target.MEMORY, **more
+            kit.asked("marmalade"), target=Target.MEMORY, timeout_s=10
         )
         assert found[0].content == "told without a vector, about marmalade"
 
@@ -87,14 +82,8 @@ class TestEveryRelease:
         )
         migrate.upgrade(dsn, kit.MODEL)
         store = store_on(dsn)
-        more = {
-            "vector": None,
-            "scope": Scope(theme=Theme("work"), subject=None),
-            "limit": 1,
-            "timeout_s": 10,
-        }
-        entries = store.search_entries(text="备份", target=None, **more)
-        turns = store.search_turns(text="备份", session_id=None, **more)
+        entries = store.search_entries(kit.asked("备份"), timeout_s=10)
+        turns = store.search_turns(kit.asked("备份"), timeout_s=10)
         assert [hit.content for hit in entries + turns] == ["周三讨论备份计划"] * 2
 
 
@@ -204,14 +193,7 @@ class TestRoles:
         assert role in done.adopted.granted
         store = store_on(runtime)
         store.verify(timeout_s=10)
-        found = store.search_entries(
-            text="marmalade",
-            vector=None,
-            scope=Scope(theme=Theme("work"), subject=None),
-            target=None,
-            limit=1,
-            timeout_s=10,
-        )
+        found = store.search_entries(kit.asked("marmalade"), timeout_s=10)
         assert len(found) == 1
         with psycopg.connect(runtime) as conn:
             conn.execute("UPDATE memory_entries SET updated_at = now()")

@@ -22,7 +22,6 @@ from hermes_pgmemory.models import (
     AddTurn,
     ReplaceEntry,
     Role,
-    Scope,
     Target,
     Theme,
 )
@@ -50,14 +49,7 @@ NEW = [("conversations", "halfvec(768)"), ("memory_entries", "halfvec(768)")]
 
 
 def nearest(store, n):
-    found = store.search_entries(
-        text="",
-        vector=kit.vector(n),
-        scope=Scope(theme=WORK, subject=None),
-        target=None,
-        limit=1,
-        timeout_s=10,
-    )
+    found = store.search_entries(kit.asked(vector=kit.vector(n)), timeout_s=10)
     return [hit.content for hit in found]
 
 
