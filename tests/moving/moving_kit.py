@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import psycopg
 
+from command_kit import Ran
 from hermes_pgmemory.models import (
     Accepted,
     AddEntry,
