@@ -24,14 +24,26 @@ def snapshots(folder) -> list:
     return sorted(folder.glob("process-*.json"))
 
 
+@pytest.fixture(scope="module")
+def remains():
+    """What the folder of a killed process holds, by name, once one was killed."""
+    return {}
+
+
 @pytest.fixture
-def left_behind(agent, folder):
+def left_behind(agent, folder, remains):
     """The snapshot of a process that was killed after three writes."""
-    one = agent()
-    for number in range(3):
-        one.do("write", f"note {number}")
-    eventually(lambda: counted(folder) >= 4)  # with the sighting of the agent
-    one.kill()
+    if remains:
+        folder.mkdir(parents=True)
+        for name, content in remains.items():
+            (folder / name).write_bytes(content)
+    else:
+        one = agent()
+        for number in range(3):
+            one.do("write", f"note {number}")
+        eventually(lambda: counted(folder) >= 4)  # with the sighting of the agent
+        one.kill()
+        remains |= {path.name: path.read_bytes() for path in folder.iterdir()}
     [path] = snapshots(folder)
     return path
 
