@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -64,7 +65,8 @@ def main() -> None:
         dsn = scene.ours("recall", named_model(LOCAL_MODEL, DIMENSION, Settings()))
         home = scene.home("recall", {"dsn": dsn})
         fill(dsn)
-        cli.main(["index", "--home", str(home)])
+        with redirect_stdout(sys.stderr):
+            cli.main(["index", "--home", str(home)])
         report = [ask(home, rows, questions) for rows in SIZES]
     tell(report)
     print(json.dumps({"questions": questions, "sizes": report}))
