@@ -140,6 +140,7 @@ class Store:
             ModelMismatch: The same, found by the model's name. Nothing was written.
             UnstorableWrite: PostgreSQL refuses one of the writes; which one, only
                 smaller batches tell.
+            ValueError: There are vectors, and nobody told this store whose they are.
         """
         deadline = monotonic() + timeout_s
         try:
