@@ -10,8 +10,7 @@ AND (subject = %(subject)s::text
 
 -- :fragment visible_entries
 visible AS NOT MATERIALIZED (
-    SELECT agent_identity, id, updated_at AS at, NULL AS session_id,
-           embedding, model_id, tsv
+    SELECT agent_identity, id, embedding, model_id, tsv
       FROM memory_entries
      WHERE {scope}
        AND retired_at IS NULL
