@@ -130,9 +130,9 @@ def _source(args: Namespace) -> Source:
     from hermes_pgmemory.moving.sources import SOURCES  # noqa: PLC0415
 
     source = next(one for one in SOURCES if one.name == args.source)
-    takes_dsn = args.source in ("mem0", "hexus", "database")
-    if args.from_dsn_env and not takes_dsn:
-        raise BadRequest("--from-dsn-env goes with mem0, hexus and database")
+    if args.from_dsn_env and not source.is_database:
+        databases = ", ".join(one.name for one in SOURCES if one.is_database)
+        raise BadRequest(f"--from-dsn-env goes with {databases}")
     if not args.paths and not args.from_dsn_env and "default:" not in source.reads:
         raise BadRequest(f"{args.source} needs a PATH: {source.reads}")
     return source

@@ -35,6 +35,8 @@ class Source:
     read: Reader
     repeats: bool = True
     """Whether it may hold one thing several times."""
+    is_database: bool = False
+    """Whether it is, or may be, a database that `--from-dsn-env` names."""
 
 
 SOURCES: Final = (
@@ -73,6 +75,7 @@ SOURCES: Final = (
         gives="its memories as entries",
         checked="documents and a table made by hand after its public source",
         read=mem0.read,
+        is_database=True,
     ),
     Source(
         name="hindsight",
@@ -94,6 +97,7 @@ SOURCES: Final = (
         gives="entries, turns and delegations, without vectors",
         checked="a database that the store of hexus 0.9.2 made and wrote",
         read=hexus.read,
+        is_database=True,
     ),
     Source(
         name="database",
@@ -102,5 +106,6 @@ SOURCES: Final = (
         checked="real databases",
         read=database.read,
         repeats=False,
+        is_database=True,
     ),
 )
