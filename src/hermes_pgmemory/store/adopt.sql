@@ -9,6 +9,15 @@ coalesce(metadata ->> 'raw_identity', '')
 -- :fragment blank
 content !~ '\S'
 
+-- :fragment missing_column
+-- Of what is `needed`, a column that its relation lacks.
+string_to_table(columns, ' ') AS name
+            WHERE NOT EXISTS (SELECT
+                                FROM pg_attribute
+                               WHERE attrelid = to_regclass(relation)
+                                 AND attname = name
+                                 AND NOT attisdropped)
+
 -- :name is_original
 -- Whether these are the original's tables: its columns, and none of ours.
 SELECT NOT EXISTS (
@@ -18,12 +27,7 @@ SELECT NOT EXISTS (
                           ('conversations', 'id session_id agent_identity role content'
                                             ' ts embedding metadata'))
                       AS needed (relation, columns),
-                  string_to_table(columns, ' ') AS name
-            WHERE NOT EXISTS (SELECT
-                                FROM pg_attribute
-                               WHERE attrelid = to_regclass(relation)
-                                 AND attname = name
-                                 AND NOT attisdropped))
+                  {missing_column})
    AND to_regtype('vector') IS NOT NULL
    AND (SELECT count(*) = 2
           FROM pg_attribute

@@ -178,12 +178,7 @@ SELECT NOT EXISTS (
                           ('delegations', 'id agent_identity parent_session_id'
                                           ' child_session_id task result ts'))
                       AS needed (relation, columns),
-                  string_to_table(columns, ' ') AS name
-            WHERE NOT EXISTS (SELECT
-                                FROM pg_attribute
-                               WHERE attrelid = to_regclass(relation)
-                                 AND attname = name
-                                 AND NOT attisdropped));
+                  {missing_column});
 
 -- :name hexus_entries
 SELECT id, agent_identity, target, content, created_at, updated_at, metadata
