@@ -17,6 +17,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from hermes_pgmemory.errors import DatabaseBusy, DatabaseUnavailable, UnstorableWrite
 from hermes_pgmemory.models import Scope
+from hermes_pgmemory.store import connection
 from hermes_pgmemory.store.queries import QUERIES
 
 OURS = """
@@ -209,7 +210,10 @@ class TestTimeLimits:
         assert memory.entries("x") == []
 
     @pytest.mark.skipif("PG_TEST_DSN" in os.environ, reason="stops server processes")
-    def test_a_server_process_that_froze_while_idle_fails_no_call(self, memory):
+    def test_a_server_process_that_froze_while_idle_fails_no_call(
+        self, memory, monkeypatch
+    ):
+        monkeypatch.setattr(connection, "ALIVE_S", 0)  # as if it were idle for long
         memory.entries("x")
         (pid,) = memory.query(f"{PIDS} AND datname = current_database()")
         os.kill(pid, signal.SIGSTOP)

@@ -6,14 +6,15 @@ transaction mode. Nothing here changes the schema, except `migrate` and `convert
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from time import monotonic
 
 from hermes_pgmemory.errors import (
     BadRequest,
-    PgMemoryError,
     SchemaError,
     UnstorableWrite,
 )
@@ -143,22 +144,13 @@ class Store:
             ValueError: There are vectors, and nobody told this store whose they are.
         """
         deadline = monotonic() + timeout_s
-        try:
-            return self._apply(batch, vectors, timeout_s)
-        except PgMemoryError as exc:
-            # Two writers got in each other's way; one of them has finished by now.
-            if not failures.is_collision(exc):
-                raise
-        return self._apply(batch, vectors, deadline - monotonic())
 
-    def _apply(
-        self,
-        batch: Sequence[Accepted],
-        vectors: Mapping[int, Vector],
-        timeout_s: float,
-    ) -> int:
-        with self._database.transaction(timeout_s) as conn:
-            return applying.apply(conn, batch, vectors, model=self._model)
+        def once() -> int:
+            with self._database.transaction(timeout_s, deadline=deadline) as conn:
+                return applying.apply(conn, batch, vectors, model=self._model)
+
+        # Where two writers got in each other's way, one has finished by now.
+        return failures.retried(once)
 
     def known_vectors(
         self, writes: Sequence[Write], *, timeout_s: float
@@ -190,15 +182,14 @@ class Store:
             DimensionMismatch: Its vector is not the active model's.
             BadRequest: PostgreSQL refuses another value.
         """
-        with self._asking(timeout_s) as conn:
-            return search.search_entries(
-                conn,
-                question,
-                target=target,
-                exclude=exclude,
-                planner=self._planner,
-                model=self._model,
-            )
+        return search.search_entries(
+            partial(self._asking, timeout_s, monotonic() + timeout_s),
+            question,
+            target=target,
+            exclude=exclude,
+            planner=self._planner,
+            model=self._model,
+        )
 
     def search_turns(
         self,
@@ -211,14 +202,13 @@ class Store:
 
         Like `search_entries`; *session_id* confines it to one session.
         """
-        with self._asking(timeout_s) as conn:
-            return search.search_turns(
-                conn,
-                question,
-                session_id=session_id,
-                planner=self._planner,
-                model=self._model,
-            )
+        return search.search_turns(
+            partial(self._asking, timeout_s, monotonic() + timeout_s),
+            question,
+            session_id=session_id,
+            planner=self._planner,
+            model=self._model,
+        )
 
     def list_entries(
         self,
@@ -242,9 +232,12 @@ class Store:
             )
 
     @contextmanager
-    def _asking(self, timeout_s: float) -> Generator[BoundedConnection]:
+    def _asking(
+        self, timeout_s: float, deadline: float = math.inf
+    ) -> Generator[BoundedConnection]:
+        """Begin a transaction of a question that must be answered by *deadline*."""
         try:
-            with self._database.transaction(timeout_s) as conn:
+            with self._database.transaction(timeout_s, deadline=deadline) as conn:
                 yield conn
         except UnstorableWrite as exc:
             raise BadRequest(str(exc)) from exc

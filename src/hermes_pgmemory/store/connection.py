@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Generator
-from contextlib import contextmanager, nullcontext, suppress
+import select
+from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from itertools import count
 from time import monotonic
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, LiteralString, Self, TypeVar
 
 import psycopg
 from psycopg.abc import PQGen
 from psycopg.pq import TransactionStatus
-from psycopg.rows import TupleRow
+from psycopg.rows import DictRow, TupleRow, dict_row
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from hermes_pgmemory.errors import DatabaseUnavailable
@@ -28,6 +29,12 @@ from hermes_pgmemory.store.dsn import Dsn
 from hermes_pgmemory.store.queries import QUERIES
 
 T = TypeVar("T")
+
+Begin = Callable[[], AbstractContextManager[psycopg.Connection[Any]]]
+"""Begins a transaction of a call that may take several, all within its time."""
+
+ALIVE_S: Final = 0.5
+"""Seconds for which a connection that has answered is believed to be alive."""
 
 CHECK_S: Final = 1.0
 """Seconds an idle connection has to prove that it is alive."""
@@ -61,6 +68,9 @@ class BoundedConnection(psycopg.Connection[TupleRow]):
 
     deadline: float = math.inf
     """On the monotonic clock; the next wait past it closes the connection."""
+
+    answered: float = -math.inf
+    """When, on that clock, a transaction ended as it should."""
 
     @classmethod
     def connect(  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -170,8 +180,12 @@ class Database:
         self._pool.close(timeout=CLOSE_S)
 
     @contextmanager
-    def transaction(self, timeout_s: float) -> Generator[BoundedConnection]:
+    def transaction(
+        self, timeout_s: float, *, deadline: float = math.inf
+    ) -> Generator[BoundedConnection]:
         """Run the body in one transaction that ends within *timeout_s* seconds.
+
+        Or by *deadline* on the monotonic clock, where others have used up a part.
 
         Raises:
             DatabaseUnavailable: It could not be reached, or not in time (often as
@@ -180,7 +194,7 @@ class Database:
             SchemaError: Something the statements need is missing.
             Rejected: PostgreSQL refuses a value; nothing was written.
         """
-        deadline = monotonic() + timeout_s
+        deadline = min(deadline, monotonic() + timeout_s)
         with failures.translated(self.dsn.redact, timeout_s=timeout_s):
             conn = self._checkout(deadline)
             try:
@@ -190,6 +204,7 @@ class Database:
                     if self._read_only:
                         conn.execute(QUERIES["become_reader"], {"role": READER})
                     yield conn
+                conn.answered = monotonic()
             finally:
                 conn.deadline = monotonic() + CHECK_S
                 self._pool.putconn(conn)
@@ -246,7 +261,40 @@ class Database:
                     raise failures.PoolFull from None
 
 
+def read(
+    begin: Begin,
+    statement: LiteralString,
+    parameters: Mapping[str, Any],
+    *,
+    settings: Mapping[LiteralString, Mapping[str, Any]] | None = None,
+) -> list[DictRow]:
+    """Run one statement in a transaction of its own and return its rows.
+
+    That is one round trip, because they are looked at only when COMMIT has gone, too.
+
+    Args:
+        begin: Begins the transaction.
+        statement: Only reads.
+        parameters: Of the statement.
+        settings: Statements that go before it, with their parameters.
+    """
+    with begin() as conn:
+        for setting, values in (settings or {}).items():
+            conn.execute(setting, values)
+        cursor = conn.cursor(row_factory=dict_row).execute(statement, parameters)
+    return cursor.fetchall()
+
+
 def _check(conn: BoundedConnection) -> None:
+    """Raise if a connection of the pool is dead.
+
+    One that has just answered need not be asked: if it was closed since, its socket
+    has something to say, and an idle one has nothing.
+    """
+    poll = select.poll()
+    poll.register(conn.fileno(), select.POLLIN)
+    if monotonic() - conn.answered < ALIVE_S and not poll.poll(0):
+        return
     conn.deadline = monotonic() + CHECK_S
     conn.execute("")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -105,7 +105,11 @@ def time_search(dsn: str, question: Question, *, model: str) -> SearchTime:
         conn.waited_s = 0.0
         started = time.perf_counter()
         search.search_turns(
-            conn, question, session_id=None, planner=Planner(), model=model
+            lambda: nullcontext(conn),
+            question,
+            session_id=None,
+            planner=Planner(),
+            model=model,
         )
         whole_s = time.perf_counter() - started
         return SearchTime(

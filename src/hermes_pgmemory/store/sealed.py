@@ -17,9 +17,7 @@ from threading import Lock
 from time import monotonic
 from typing import Any, Final, LiteralString
 
-import psycopg
-from psycopg.rows import dict_row
-
+from hermes_pgmemory.store.connection import Begin, read
 from hermes_pgmemory.store.queries import QUERIES
 from hermes_pgmemory.store.upkeep import NAMED, Table
 
@@ -155,28 +153,26 @@ class Planner:
         self._expires = 0.0
         self._counts: OrderedDict[Hashable, tuple[float, int]] = OrderedDict()
 
-    def plan(
-        self, conn: psycopg.Connection[Any], table: Table, parameters: Mapping[str, Any]
-    ) -> Plan:
+    def plan(self, begin: Begin, table: Table, parameters: Mapping[str, Any]) -> Plan:
         """Choose how to search *table*; asks the database where it has forgotten.
 
         Args:
-            conn: In the search's transaction.
+            begin: Begins a transaction.
             table: What is searched.
             parameters: The search's.
         """
-        shape = self._shape(conn, table)
+        shape = self._shape(begin, table)
         plain = Plan(kind=shape.kind)
         if parameters.get("session_id") is not None:
             return plain
         theme: str | None = parameters["theme"]
         total = shape.rows if theme is None else 0
         if total < MOST:
-            total = self._count(conn, _COUNT[table], (theme,), parameters)
+            total = self._count(begin, _COUNT[table], (theme,), parameters)
         if total < MANY:
             return plain
         key = tuple(parameters.get(name) for name in _FILTERS)
-        visible = self._count(conn, _COUNT_VISIBLE[table], key, parameters)
+        visible = self._count(begin, _COUNT_VISIBLE[table], key, parameters)
         if visible < MANY:
             return plain
         # Sealed indexes help where most of what they hold is visible.
@@ -190,7 +186,7 @@ class Planner:
             common=shape.common_in(parameters["text"], parameters["runs"]),
         )
 
-    def _shape(self, conn: psycopg.Connection[Any], table: Table) -> Shape:
+    def _shape(self, begin: Begin, table: Table) -> Shape:
         now = monotonic()
         with self._mutex:
             known = self._shapes.get(table)
@@ -199,14 +195,14 @@ class Planner:
                     return known
                 # The others go on with the old one meanwhile.
                 self._expires = now + SHAPE_S
-        read = read_shapes(conn)
+        shapes = read_shapes(begin)
         with self._mutex:
-            self._shapes, self._expires = read, now + SHAPE_S
-        return read[table]
+            self._shapes, self._expires = shapes, now + SHAPE_S
+        return shapes[table]
 
     def _count(
         self,
-        conn: psycopg.Connection[Any],
+        begin: Begin,
         statement: LiteralString,
         key: tuple[Any, ...],
         parameters: Mapping[str, Any],
@@ -222,7 +218,7 @@ class Planner:
             "exclude": [],
             "most": MOST,
         }
-        rows = conn.execute(statement, asked).fetchall()[0][0]
+        rows = read(begin, statement, asked)[0]["rows"]
         with self._mutex:
             lasts = SHAPE_S if rows < MANY else COUNT_S
             self._counts[statement, key] = (now + lasts, rows)
@@ -232,10 +228,9 @@ class Planner:
         return rows
 
 
-def read_shapes(conn: psycopg.Connection[Any]) -> dict[Table, Shape]:
+def read_shapes(begin: Begin) -> dict[Table, Shape]:
     """Ask the catalog about both tables."""
-    with conn.cursor(row_factory=dict_row) as cursor:
-        found = cursor.execute(QUERIES["shape"], {"common": COMMON}).fetchall()
+    found = read(begin, QUERIES["shape"], {"common": COMMON})
     shapes: dict[Table, Shape] = {}
     for row in found:
         marks = filter(None, map(parse_name, row["sealed"]))

@@ -34,14 +34,14 @@ SELECT relname::text AS table,
 
 -- :name count_entries
 -- Rows of a theme, or of all, up to a number; an index alone can tell.
-SELECT count(*)
+SELECT count(*) AS rows
   FROM (SELECT
           FROM memory_entries
          WHERE %(theme)s::text IS NULL OR agent_identity = %(theme)s
          LIMIT %(most)s) AS counted;
 
 -- :name count_turns
-SELECT count(*)
+SELECT count(*) AS rows
   FROM (SELECT
           FROM conversations
          WHERE %(theme)s::text IS NULL OR agent_identity = %(theme)s

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any, Final, LiteralString
 
-import psycopg
-from psycopg.rows import DictRow, dict_row
+from psycopg.rows import DictRow
 
 from hermes_pgmemory import ranking
 from hermes_pgmemory.models import (
@@ -25,6 +25,7 @@ from hermes_pgmemory.question import Question
 from hermes_pgmemory.ranking import Scale
 from hermes_pgmemory.repetition import Words, without_repetitions
 from hermes_pgmemory.store import asking
+from hermes_pgmemory.store.connection import Begin, read
 from hermes_pgmemory.store.queries import QUERIES
 from hermes_pgmemory.store.sealed import BREADTH, BROADEST, Planner
 from hermes_pgmemory.store.upkeep import Table
@@ -37,6 +38,9 @@ SPARE: Final = 2
 """Rows read beyond the limit, because some may repeat others."""
 NEIGHBOUR_CHARS: Final = 300
 """Of the turns around a turn, at most."""
+SHORT_BYTES: Final = 2_000
+"""Up to which the content of an entry comes with its ranking. PostgreSQL keeps a longer
+one apart from its row, so that reading those of all candidates would cost more."""
 
 
 _FEW: Final[dict[Table, LiteralString]] = {
@@ -50,7 +54,7 @@ _MANY: Final[dict[Table, LiteralString]] = {
 
 
 def search_entries(
-    conn: psycopg.Connection[Any],
+    begin: Begin,
     question: Question,
     *,
     target: Target | None,
@@ -66,8 +70,9 @@ def search_entries(
         "exclude": [
             hashlib.sha256(x.encode(errors="replace")).digest() for x in exclude
         ],
+        "short": SHORT_BYTES,
     }
-    rows = _search(conn, Table.ENTRIES, parameters, question.vector, planner)
+    rows = _search(begin, Table.ENTRIES, parameters, question.vector, planner)
     found = _Found.of(rows, question.scale).faded(question.half_life_days)
     return [
         EntryHit(
@@ -80,12 +85,12 @@ def search_entries(
             platform=row["platform"],
             **found.judgement(row["id"]),
         )
-        for row in _best(conn, "read_entries", found, question.limit)
+        for row in _best(found, question.limit, partial(_read_entries, begin))
     ]
 
 
 def search_turns(
-    conn: psycopg.Connection[Any],
+    begin: Begin,
     question: Question,
     *,
     session_id: str | None,
@@ -94,7 +99,7 @@ def search_turns(
 ) -> list[TurnHit]:
     """Return the best turns, best first."""
     parameters = {**_parameters(question, model), "session_id": session_id}
-    rows = _search(conn, Table.TURNS, parameters, question.vector, planner)
+    rows = _search(begin, Table.TURNS, parameters, question.vector, planner)
     scored = _Found.of(rows, question.scale).in_context()
     found = scored.faded(question.half_life_days)
     return [
@@ -110,23 +115,40 @@ def search_turns(
             after=_neighbour(row, "after"),
             **found.judgement(row["id"]),
         )
-        for row in _best(conn, "read_turns", found, question.limit)
+        for row in _best(found, question.limit, partial(_read_turns, begin))
     ]
 
 
 def _best(
-    conn: psycopg.Connection[Any], name: str, found: _Found, limit: int
+    found: _Found,
+    limit: int,
+    whole: Callable[[_Found, Sequence[int]], Sequence[DictRow]],
 ) -> list[DictRow]:
-    """Read the best rows by the statement *name*, none that repeats a better one."""
+    """Return the best rows *whole*, none that repeats a better one."""
     left = ranking.best(found.scores, found.similarities())
     kept: list[DictRow] = []
     told: list[Words] = []
     while left and len(kept) < limit:
         wanted = limit - len(kept) + SPARE
-        rows = _run(conn, QUERIES[name], found.places(left[:wanted]))
+        rows = whole(found, left[:wanted])
         kept += without_repetitions(rows, lambda row: row["content"], told)
         left = left[wanted:]
     return kept[:limit]
+
+
+def _read_entries(begin: Begin, found: _Found, ids: Sequence[int]) -> list[DictRow]:
+    rows = {id_: found.rows[id_] for id_ in ids}
+    long = [id_ for id_, row in rows.items() if row["content"] is None]
+    if long:
+        contents = read(begin, QUERIES["read_contents"], found.places(long))
+        rows |= {one["id"]: {**rows[one["id"]], **one} for one in contents}
+    # One that is gone since had its content until now, or is left out.
+    return [row for row in rows.values() if row["content"] is not None]
+
+
+def _read_turns(begin: Begin, found: _Found, ids: Sequence[int]) -> list[DictRow]:
+    excerpt = {"excerpt": NEIGHBOUR_CHARS + 1}
+    return read(begin, QUERIES["read_turns"], {**found.places(ids), **excerpt})
 
 
 def _neighbour(row: DictRow, place: str) -> Neighbour | None:
@@ -147,14 +169,14 @@ def _parameters(question: Question, model: str | None) -> dict[str, Any]:
 
 
 def _search(
-    conn: psycopg.Connection[Any],
+    begin: Begin,
     table: Table,
     parameters: dict[str, Any],
     vector: Vector | None,
     planner: Planner,
 ) -> list[DictRow]:
     """Return the candidates; if a sealed index runs dry, find them exactly."""
-    plan = planner.plan(conn, table, parameters)
+    plan = planner.plan(begin, table, parameters)
     statement = (_FEW if plan.rows is None else _MANY)[table]
     # An index serves only the type it was made for. With the other type's statement, as
     # while `convert` is at work, the same rows are found, but exactly.
@@ -166,21 +188,13 @@ def _search(
         "vector": like(vector, plan.kind),
     }
     if vector is None or plan.watermark is None:
-        return _run(conn, statement, asked)
+        return read(begin, statement, asked)
     breadth = min(max(BREADTH, asked["pool"]), BROADEST)
     widen = {"breadth": f"{breadth}", "iterative": plan.iterative}
-    conn.execute(QUERIES["widen_search"], widen)
-    rows = _run(conn, statement, asked)
+    rows = read(begin, statement, asked, settings={QUERIES["widen_search"]: widen})
     if rows and rows[0]["near"] >= asked["pool"]:
         return rows
-    return _run(conn, statement, {**asked, "watermark": None})
-
-
-def _run(
-    conn: psycopg.Connection[Any], statement: LiteralString, parameters: dict[str, Any]
-) -> list[DictRow]:
-    with conn.cursor(row_factory=dict_row) as cursor:
-        return cursor.execute(statement, parameters).fetchall()
+    return read(begin, statement, {**asked, "watermark": None})
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +245,7 @@ class _Found:
     def places(self, ids: Sequence[int]) -> dict[str, Any]:
         """Return the parameters that read these rows."""
         themes = [self.rows[id_]["agent_identity"] for id_ in ids]
-        return {"ids": ids, "themes": themes, "excerpt": NEIGHBOUR_CHARS + 1}
+        return {"ids": ids, "themes": themes}
 
     def judgement(self, id_: int) -> dict[str, Any]:
         """Return what a hit tells of how well it fits."""

@@ -188,18 +188,23 @@ coalesce((SELECT sum(weight) FROM words JOIN weights USING (lexeme) WHERE tsv @@
          / (SELECT sum(weight) FROM weights), 0) AS lexical,
 {measured}
 
+-- :fragment described
+agent_identity, id, target, created_at, updated_at, updated_at AS at,
+metadata ->> 'platform' AS platform,
+CASE WHEN octet_length(content) <= %(short)s THEN content END AS content
+
 -- :name search_few_entries
 -- Candidates among memory entries, in no order.
 WITH {visible_entries},
 {few}
-SELECT agent_identity, id, updated_at AS at, {signals}
+SELECT {described}, {signals}
   FROM candidates
   JOIN memory_entries USING (agent_identity, id);
 
 -- :name search_many_entries
 WITH {visible_entries},
 {many}
-SELECT agent_identity, id, updated_at AS at, {signals}
+SELECT {described}, {signals}
   FROM candidates
   JOIN memory_entries USING (agent_identity, id);
 
@@ -260,23 +265,21 @@ SELECT agent_identity, id, ts AS at, session_id, chain, {signals}
 -- :name count_visible_entries
 -- How many rows a search has to choose from, up to a number.
 WITH {visible_entries}
-SELECT count(*) FROM (SELECT FROM visible LIMIT %(most)s) AS counted;
+SELECT count(*) AS rows FROM (SELECT FROM visible LIMIT %(most)s) AS counted;
 
 -- :name count_visible_turns
 WITH {visible_turns}
-SELECT count(*) FROM (SELECT FROM visible LIMIT %(most)s) AS counted;
+SELECT count(*) AS rows FROM (SELECT FROM visible LIMIT %(most)s) AS counted;
 
 -- :fragment chosen
 -- Rows by two arrays of the same length; `place` is the place in them, from 1.
 unnest(%(themes)s::text[], %(ids)s::bigint[])
     WITH ORDINALITY AS chosen (agent_identity, id, place)
 
--- :name read_entries
-SELECT id, agent_identity, target, content, created_at, updated_at,
-       metadata ->> 'platform' AS platform
+-- :name read_contents
+SELECT id, content
   FROM {chosen}
-  JOIN memory_entries USING (agent_identity, id)
- ORDER BY place;
+  JOIN memory_entries USING (agent_identity, id);
 
 -- :fragment beside
 -- Whoever may see a turn may see what was said around it: in its session, by or to the

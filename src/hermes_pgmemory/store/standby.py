@@ -9,6 +9,7 @@ wrong with the standby, the primary answers, as if there were no standby.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -71,14 +72,16 @@ class _Standby(Store):
         self._mark = mark
 
     @contextmanager
-    def _asking(self, timeout_s: float) -> Generator[BoundedConnection]:
+    def _asking(
+        self, timeout_s: float, deadline: float = math.inf
+    ) -> Generator[BoundedConnection]:
         mark = self._mark()
-        with super()._asking(timeout_s) as conn:
+        with super()._asking(timeout_s, deadline) as conn:
             # First, so that whatever the search sees is at least as new. The answer
             # comes along with the search's.
             standing = conn.execute(QUERIES["standing"], {"lsn": mark.lsn})
             yield conn
-            holds, memory = standing.fetchall()[0]
+        holds, memory = standing.fetchall()[0]
         if mark.memory is not None and memory != mark.memory:
             raise ConfigError({KEY: "not a standby of plugins.pgvector.dsn"})
         if holds is False:

@@ -16,7 +16,7 @@ from psycopg.abc import AdaptContext
 from psycopg.adapt import AdaptersMap, Dumper
 from psycopg.pq import Format
 
-from hermes_pgmemory.errors import ModelMismatch, SchemaError
+from hermes_pgmemory.errors import BadRequest, ModelMismatch, SchemaError
 from hermes_pgmemory.models import Vector
 from hermes_pgmemory.store.failures import MIGRATE
 from hermes_pgmemory.store.queries import QUERIES
@@ -132,10 +132,17 @@ def half(vector: Vector | None) -> HalfVector | None:
 
 
 def like(vector: Vector | None, kind: str) -> HalfVector | FullVector | None:
-    """Make *vector* ready to be compared with a column of type *kind*."""
+    """Make *vector* ready to be compared with a column of type *kind*.
+
+    Raises:
+        BadRequest: A component is beyond a 16-bit float's 65,504.
+    """
     if kind == "vector" and vector is not None:
         return FullVector(list(vector))
-    return half(vector)
+    try:
+        return half(vector)
+    except OverflowError as exc:
+        raise BadRequest("the question's vector holds too large a number") from exc
 
 
 def many(halfvec_oid: int, vectors: Sequence[Vector | None]) -> HalfVectors:
