@@ -29,6 +29,10 @@ def table(request):
     return request.param
 
 
+WIDE = "jsonb_build_object('padding', repeat('x', 700))"
+"""Makes a row as wide as one with a real model's vector: reading many costs as much."""
+
+
 def fill(memory, table, rows=ROWS, **more):
     """Add rows with random vectors, all of them saying `tea`, some more."""
     memory.query(filling(table, rows, **more))
@@ -37,9 +41,9 @@ def fill(memory, table, rows=ROWS, **more):
 def filling(table, rows=ROWS, *, theme="work", first=1, seed=3):
     target = {
         Table.ENTRIES: "memory_entries (agent_identity, target, content, content_hash,"
-        " embedding, model_id, tsv)",
+        " metadata, embedding, model_id, tsv)",
         Table.TURNS: "conversations (agent_identity, session_id, role, content,"
-        " turn_key, embedding, model_id, tsv)",
+        " turn_key, metadata, embedding, model_id, tsv)",
     }[table]
     middle = {
         Table.ENTRIES: "'memory', n::text, int4send(n),",
@@ -48,7 +52,7 @@ def filling(table, rows=ROWS, *, theme="work", first=1, seed=3):
     return (
         f"SELECT setseed(0.{seed});"
         f" INSERT INTO {target}"
-        f" SELECT '{theme}', {middle} ARRAY[random() - 0.5, random() - 0.5,"
+        f" SELECT '{theme}', {middle} {WIDE}, ARRAY[random() - 0.5, random() - 0.5,"
         " random() - 0.5]::vector(3), 1, to_tsvector('english', 'tea ' || n)"
         f" FROM generate_series({first}, {first + rows - 1}) AS n;"
         " ANALYZE memory_entries, conversations"

@@ -47,9 +47,13 @@ SELECT count(*) AS rows
          WHERE %(theme)s::text IS NULL OR agent_identity = %(theme)s
          LIMIT %(most)s) AS counted;
 
--- :name widen_search
--- For this transaction: look at more of a sealed index than is asked for, and go on
--- where filters leave too little. An older pgvector cannot go on.
-SELECT set_config('hnsw.ef_search', %(breadth)s, true),
+-- :name tune_search
+-- For a search of many rows, in this transaction. Look at more of a sealed index than is
+-- asked for, and go on where filters leave too little; an older pgvector cannot go on.
+-- The planner thinks that reading a large theme's part of an index costs next to nothing,
+-- and does it for each rare word anew; at this cost it does so where that helps.
+SELECT set_config('cpu_index_tuple_cost',
+                  (0.05 * current_setting('random_page_cost')::float8)::text, true),
+       set_config('hnsw.ef_search', %(breadth)s, true),
        CASE WHEN %(iterative)s
             THEN set_config('hnsw.iterative_scan', 'relaxed_order', true) END;

@@ -187,14 +187,17 @@ def _search(
         **plan.parameters(),
         "vector": like(vector, plan.kind),
     }
-    if vector is None or plan.watermark is None:
+    if plan.rows is None:
         return read(begin, statement, asked)
     breadth = min(max(BREADTH, asked["pool"]), BROADEST)
-    widen = {"breadth": f"{breadth}", "iterative": plan.iterative}
-    rows = read(begin, statement, asked, settings={QUERIES["widen_search"]: widen})
-    if rows and rows[0]["near"] >= asked["pool"]:
+    tuning = {"breadth": f"{breadth}", "iterative": plan.iterative}
+    settings = {QUERIES["tune_search"]: tuning}
+    rows = read(begin, statement, asked, settings=settings)
+    is_sealed = vector is not None and plan.watermark is not None
+    if not is_sealed or (rows and rows[0]["near"] >= asked["pool"]):
         return rows
-    return read(begin, statement, {**asked, "watermark": None})
+    exactly = {**asked, "watermark": None}
+    return read(begin, statement, exactly, settings=settings)
 
 
 @dataclass(frozen=True, slots=True)
