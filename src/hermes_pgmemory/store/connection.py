@@ -266,7 +266,7 @@ def read(
     statement: LiteralString,
     parameters: Mapping[str, Any],
     *,
-    settings: Mapping[LiteralString, Mapping[str, Any]] | None = None,
+    after: tuple[LiteralString, Mapping[str, Any]] | None = None,
 ) -> list[DictRow]:
     """Run one statement in a transaction of its own and return its rows.
 
@@ -276,11 +276,11 @@ def read(
         begin: Begins the transaction.
         statement: Only reads.
         parameters: Of the statement.
-        settings: Statements that go before it, with their parameters.
+        after: A statement that goes before it, with its parameters.
     """
     with begin() as conn:
-        for setting, values in (settings or {}).items():
-            conn.execute(setting, values)
+        if after is not None:
+            conn.execute(*after)
         cursor = conn.cursor(row_factory=dict_row).execute(statement, parameters)
     return cursor.fetchall()
 

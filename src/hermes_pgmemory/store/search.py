@@ -191,13 +191,12 @@ def _search(
         return read(begin, statement, asked)
     breadth = min(max(BREADTH, asked["pool"]), BROADEST)
     tuning = {"breadth": f"{breadth}", "iterative": plan.iterative}
-    settings = {QUERIES["tune_search"]: tuning}
-    rows = read(begin, statement, asked, settings=settings)
+    tuned = QUERIES["tune_search"], tuning
+    rows = read(begin, statement, asked, after=tuned)
     is_sealed = vector is not None and plan.watermark is not None
     if not is_sealed or (rows and rows[0]["near"] >= asked["pool"]):
         return rows
-    exactly = {**asked, "watermark": None}
-    return read(begin, statement, exactly, settings=settings)
+    return read(begin, statement, {**asked, "watermark": None}, after=tuned)
 
 
 @dataclass(frozen=True, slots=True)
