@@ -10,16 +10,19 @@ from __future__ import annotations
 import json
 import logging
 import os
-import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Final
+
+from hermes_pgmemory.locking import alone
 
 _FILE: Final = "lineage"
 REMEMBERED: Final = 1024
 """Switches; the oldest are forgotten."""
 MAX_ANCESTORS: Final = 16
+PATIENCE_S: Final = 1.0
+"""Seconds that a hook waits for another process: the loop matters more."""
 
 log = logging.getLogger("hermes_pgmemory")
 
@@ -30,7 +33,7 @@ class Lineage:
     def __init__(self, folder: Path) -> None:
         """Use a file in *folder*, the home's state folder; no I/O."""
         self._path = folder / _FILE
-        self._mutex = threading.Lock()
+        self._lock = folder / f"{_FILE}.lock"
 
     def note(self, session_id: str, parent: str, at: datetime) -> None:
         """Remember that *session_id* began *at* this time with all that *parent* holds.
@@ -39,7 +42,7 @@ class Lineage:
         """
         line = json.dumps([session_id, parent, at.timestamp()]) + "\n"
         try:
-            with self._mutex:
+            with alone(self._lock, patience_s=PATIENCE_S):
                 self._append(line)
         except OSError as exc:
             log.warning("cannot write %s: %s", self._path, exc.strerror)
@@ -67,19 +70,23 @@ class Lineage:
         return found
 
     def _append(self, line: str) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         known = self._read()
         lines = known.splitlines(keepends=True)
         if known and not known.endswith("\n"):
             line = f"\n{line}"  # or what a power cut tore would swallow it
         if len(lines) < REMEMBERED:
-            fd = os.open(self._path, flags, 0o600)
-            with os.fdopen(fd, "w") as file:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+            with os.fdopen(os.open(self._path, flags, 0o600), "w") as file:
                 file.write(line)
             return
-        fresh = self._path.with_name(f"{_FILE}.{os.getpid()}")
-        with os.fdopen(os.open(fresh, flags | os.O_TRUNC, 0o600), "w") as file:
-            file.write("".join([*lines[-REMEMBERED // 2 :], line]))
+        self._replace([*lines[-REMEMBERED // 2 :], line])
+
+    def _replace(self, lines: Iterable[str]) -> None:
+        """Write *lines* in the place of all others; what a kill left is reused."""
+        fresh = self._path.with_name(f"{_FILE}.new")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        with os.fdopen(os.open(fresh, flags, 0o600), "w") as file:
+            file.writelines(lines)
         fresh.replace(self._path)
 
     def _lines(self) -> list[tuple[str, str, float]]:

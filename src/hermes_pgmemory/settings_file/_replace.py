@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
 
 from hermes_pgmemory.errors import ConfigError
+from hermes_pgmemory.locking import alone
 
 
 @contextlib.contextmanager
@@ -20,17 +20,14 @@ def locked(lock_file: Path) -> Generator[None]:
     Raises:
         ConfigError: The lock's folder cannot be made.
     """
-    try:
-        lock_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fd = os.open(lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as exc:
-        problem = f"cannot be written: {exc.strerror}"
-        raise ConfigError({str(lock_file.parent): problem}) from None
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
+    with contextlib.ExitStack() as held:
+        try:
+            lock_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            held.enter_context(alone(lock_file))
+        except OSError as exc:
+            problem = f"cannot be written: {exc.strerror}"
+            raise ConfigError({str(lock_file.parent): problem}) from None
         yield
-    finally:
-        os.close(fd)
 
 
 def replace_text(path: Path, text: str) -> None:

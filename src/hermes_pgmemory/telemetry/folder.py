@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import json
 import os
-import time
 from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, cast
+
+from hermes_pgmemory.locking import alone
 
 Key = tuple[str, ...]
 """A sample's name, then the values of its labels."""
@@ -20,7 +20,6 @@ Key = tuple[str, ...]
 _TOTAL: Final = "total.json"
 _FOLDING: Final = "total.lock"
 _SNAPSHOTS: Final = "process-*.json"
-_LOOK_S: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +60,7 @@ def gather(folder: Path, *, patience_s: float = 5.0) -> Gathered:
     """
     if not folder.is_dir():
         return Gathered({}, ())
-    with _folding(folder, patience_s):
+    with alone(folder / _FOLDING, patience_s=patience_s):
         total = _fold(folder)
         alive = list(living(folder))
     for snapshot in alive:
@@ -130,19 +129,6 @@ def _sweep(folder: Path) -> None:
             os.close(fd)
             for half in folder.glob(f"{lock.stem}.*.tmp"):
                 half.unlink(missing_ok=True)
-
-
-@contextmanager
-def _folding(folder: Path, patience_s: float) -> Generator[None]:
-    deadline = time.monotonic() + patience_s
-    while (fd := try_lock(folder / _FOLDING)) is None:
-        if time.monotonic() >= deadline:
-            raise BlockingIOError(errno.EAGAIN, "another process adds numbers up")
-        time.sleep(_LOOK_S)
-    try:
-        yield
-    finally:
-        os.close(fd)
 
 
 def try_lock(path: Path) -> int | None:
