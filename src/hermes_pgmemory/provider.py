@@ -188,7 +188,13 @@ class PgvectorProvider(MemoryProvider):
             new = self._session.speaker.session_id
             if reason in _BRINGS_TRANSCRIPT and new != before:
                 engine.turns.carry(speaker, before, new)
-                engine.lineage.note(new, before, datetime.now(UTC))
+                engine.lineage.note(
+                    new,
+                    before,
+                    datetime.now(UTC),
+                    theme=speaker.theme,
+                    subject=speaker.subject,
+                )
 
     # -- what the agent recalls ----------------------------------------------
 

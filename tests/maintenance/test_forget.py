@@ -16,6 +16,7 @@ from maintenance_kit import START, days_ago
 from hermes_pgmemory.codec import encode
 from hermes_pgmemory.contacts import Contact
 from hermes_pgmemory.journal import Journal, inspect
+from hermes_pgmemory.lineage import Lineage
 from hermes_pgmemory.models import (
     AgentKind,
     RecordDelegation,
@@ -126,6 +127,7 @@ def test_a_contact_is_gone_from_tables_and_journals_and_the_other_is_untouched(
     assert rehearsed["places"] == {
         "journal, waiting": 1,
         "journal, refused": 1,
+        "lineage": 0,
         "memory_journal_positions": 0,
         "memory_entries": 2,
         "memory_entry_history": 2,
@@ -352,6 +354,33 @@ class TestWhom:
         assert ran.data["places"]["journal, waiting"] == 1
         assert journal.pending(9) == []
         assert traces(memory, folder, ["orchids"]) == []
+
+    def test_another_home_notes_no_session_of_theirs_once_it_ran_there_too(
+        self, memory, run, tmp_path, folder
+    ):
+        """Its rows are gone by then, with all that told which session was whose."""
+        lineage = Lineage(tmp_path / "pgvector")
+        (tmp_path / "pgvector").mkdir()
+        sealed = veil_of(HomePaths(tmp_path)).session_id("anna's chat")
+        for new, theme, subject in (
+            ("chat-anna", DM, ANNA),
+            (sealed, DM, ANNA),
+            ("chat-bert", DM, BERT),
+            ("20261201_120000_ab12cd", "orchids", None),
+        ):
+            old = f"before {new}"
+            lineage.note(new, old, START, theme=Theme(theme), subject=subject)
+        counted = run("forget", "--subject", ANNA, "--json")
+        assert counted.data["places"]["lineage"] == 2
+        assert len(lineage.texts()) == 4
+        ran = run("forget", "--subject", ANNA, "--execute", "--json")
+        assert (ran.status, ran.data["places"]["lineage"]) == (0, 2)
+        assert traces(memory, folder, [ANNA, "chat-anna", sealed]) == [
+            "memory_forgotten"
+        ]
+        run("forget", "--theme", "orchids", "--execute")
+        assert [*lineage.of("chat-bert")] == ["before chat-bert"]
+        assert len(lineage.texts()) == 1
 
     def test_the_note_of_several_lines_is_no_private_note_any_more(
         self, memory, run, tmp_path

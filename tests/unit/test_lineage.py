@@ -21,34 +21,57 @@ def lineage(tmp_path):
     return Lineage(tmp_path)
 
 
+def note(lineage, session, parent, second, theme="work", subject=None):
+    lineage.note(session, parent, at(second), theme=theme, subject=subject)
+
+
 def test_a_session_knows_its_ancestors_and_until_when(lineage, tmp_path):
-    lineage.note("b", "a", at(20))
-    lineage.note("c", "b", at(10))
+    note(lineage, "b", "a", 20)
+    note(lineage, "c", "b", 10)
     assert Lineage(tmp_path).of("c") == {"b": 10, "a": 10}
     assert lineage.of("b") == {"a": 20}
     assert lineage.of("a") == {}
 
 
 def test_a_circle_ends(lineage):
-    lineage.note("b", "a", at(1))
-    lineage.note("a", "b", at(2))
+    note(lineage, "b", "a", 1)
+    note(lineage, "a", "b", 2)
     assert lineage.of("a") == {"b": 2, "a": 1}
 
 
-def test_a_torn_line_hides_no_other(lineage, tmp_path):
-    lineage.note("b", "a", at(1))
+@pytest.mark.parametrize(
+    "line",
+    ['{"session":"c","parent":"b","at":3', '7\n["c","b",1]\n{"session":"c"}\n[]\n'],
+    ids=["torn by a power cut", "of another kind"],
+)
+def test_a_line_that_tells_nothing_hides_no_other(lineage, tmp_path, line):
+    note(lineage, "b", "a", 1)
     with (tmp_path / "lineage").open("a") as file:
-        file.write('["c", "b", 3')
+        file.write(line)
     assert lineage.of("b") == {"a": 1}
-    lineage.note("d", "b", at(4))
+    note(lineage, "d", "b", 4)
     assert lineage.of("d") == {"b": 4, "a": 1}
 
 
-def test_a_line_of_another_kind_hides_no_other(lineage, tmp_path):
-    lineage.note("b", "a", at(1))
+def test_what_belongs_to_somebody_is_erased_and_so_is_what_nobody_can_read(
+    lineage, tmp_path
+):
+    note(lineage, "b", "a", 1, subject="anna")
+    note(lineage, "c", "b", 2, subject="bert")
     with (tmp_path / "lineage").open("a") as file:
-        file.write('7\n["c", "b", null]\n[]\n')
-    assert lineage.of("b") == {"a": 1}
+        file.write('{"session":"z","par')
+    (tmp_path / "lineage.new").write_text("of a process that was killed")
+    assert lineage.erase(lambda text: "anna" in text) == 1
+    assert lineage.of("c") == {"b": 2}
+    assert [path.name for path in tmp_path.iterdir() if "lock" not in path.name] == [
+        "lineage"
+    ]
+    assert len(lineage.texts()) == 1
+
+
+def test_where_nothing_is_noted_nothing_is_made(tmp_path):
+    assert Lineage(tmp_path / "nowhere").erase(bool) == 0
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_that_cannot_be_used_is_told_of_and_costs_no_turn(
@@ -56,7 +79,7 @@ def test_a_file_that_cannot_be_used_is_told_of_and_costs_no_turn(
 ):
     (tmp_path / "lineage").mkdir()
     assert lineage.of("b") == {}
-    lineage.note("b", "a", at(1))
+    note(lineage, "b", "a", 1)
     assert [line.split()[1] for line in caplog.messages] == ["read", "write"]
 
 
@@ -66,9 +89,10 @@ def _note_many(folder: Path, name: str, start: threading.Barrier) -> None:
     lineage = Lineage(folder)
     start.wait(60)
     for count in range(2_000):
-        lineage.note(name, str(count), at(0))
+        note(lineage, name, str(count), 0)
         lines = (folder / "lineage").read_text().splitlines()
-        found = [int(json.loads(line)[1]) for line in lines if name in line]
+        ours = [json.loads(line)["parent"] for line in lines if name in line]
+        found = [*map(int, ours)]
         assert found == [*range(count - len(found) + 1, count + 1)]
 
 

@@ -1,7 +1,8 @@
 """Delete everything of one contact or of one theme, for good, and prove it.
 
 Rows of all tables, the history of entries, names in the maintenance log, what waits or
-was refused in the journals of this home, and hashes of private notes. Then every text
+was refused in the journals of this home, what it notes of which session went on from
+which, and hashes of private notes. Then every text
 column of every table and every file of the journal is searched for the texts that were
 deleted, and what is found is told. Without --execute nothing is deleted, only counted.
 

@@ -2,9 +2,9 @@
 
 The order makes it safe to kill and to run again. First it is noted in the database that
 they are forgotten: from then on no writer, on whatever host, stores what they said
-before. Then this home's hashes of their notes are erased, then its journals, then the
-rows, one transaction per theme. At last everything is searched for the texts that were
-deleted.
+before. Then this home's hashes of their notes are erased, then its journals and what it
+knows of their sessions, then the rows, one transaction per theme. At last everything is
+searched for the texts that were deleted.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any, Final, cast
 from hermes_pgmemory import journal, memory_files
 from hermes_pgmemory.errors import BadRequest
 from hermes_pgmemory.identity import DM_THEME, GROUP_THEME
+from hermes_pgmemory.lineage import Lineage
 from hermes_pgmemory.maintenance.runs import Advance
 from hermes_pgmemory.maintenance.themes import label
 from hermes_pgmemory.maintenance.traces import Traces
@@ -36,6 +37,7 @@ JOURNAL: Final[Mapping[str, str]] = {
     "dead_letters": "journal, refused",
 }
 NOTES: Final = "private-notes"
+LINEAGE: Final = "lineage"
 
 _SAID: Final = ("content", "old_text", "previous", "task", "context")
 """Where records hold what was said."""
@@ -48,10 +50,10 @@ class Whom:
     theme: str | None = None
     subjects: frozenset[str] = frozenset()
     opened: Callable[[str], str] = field(default=str, compare=False)
-    """Opens what is sealed in a record of the journal, see `subjects`."""
+    """Opens what is sealed in a record of this home, see `subjects`."""
 
     def owns(self, text: str) -> bool:
-        """Tell whether a record of the journal is theirs."""
+        """Tell whether a record of the journal, or of the lineage, is theirs."""
         record = _record(self.opened(text))
         if self.theme is not None:
             return record.get("theme") == self.theme
@@ -108,7 +110,7 @@ def whom(
     """Return the contact behind those of *subjects* that anything is stored for.
 
     Raises:
-        BadRequest: There is nothing of them, in the database or the journals, and they
+        BadRequest: There is nothing of them, in the database or this home, and they
             were not forgotten lately, by a run that may have been killed.
     """
     held = store.forgetting.held(subjects, timeout_s=TIMEOUT_S)
@@ -116,10 +118,9 @@ def whom(
         remember_key(paths, store.verify(timeout_s=TIMEOUT_S).subject_key)
     opened = partial(readable, paths)
     asked = Whom(subjects=frozenset(subjects), opened=opened)
-    waiting = {
-        _record(opened(text)).get("subject") for text in _journaled(paths, asked)
-    }
-    known = {one.subject for one in held} | {one for one in waiting if one}
+    here = [*_journaled(paths, asked), *_lineage(paths, asked)]
+    told = {_record(opened(text)).get("subject") for text in here}
+    known = {one.subject for one in held} | {one for one in told if one}
     known |= store.forgetting.forgotten(subjects, timeout_s=TIMEOUT_S)
     if not known and len(subjects) > 1:
         raise BadRequest(
@@ -180,6 +181,9 @@ def prove(
             advance(1)
     for slot in journal.erasable(paths.journal):
         _search_slot(slot, who, traces, proof)
+    for text in Lineage(paths.state).texts():
+        proof.searched += 1
+        proof.since += who.owns(text)
     for name, entries in _file_entries(paths):
         proof.searched += 1
         if here := sum(map(traces.in_value, entries)):
@@ -202,6 +206,7 @@ def _count(
     for slot in journal.erasable(paths.journal):
         for kind in journal.KINDS:
             places[JOURNAL[kind]] += sum(map(who.owns, slot.texts(kind)))
+    places[LINEAGE] = len(_lineage(paths, who))
     for one in mine:
         places.update(_delete(store, who, one, None))
     return places
@@ -232,11 +237,17 @@ def _journaled(paths: HomePaths, who: Whom) -> Iterator[str]:
             yield from filter(who.owns, slot.texts(kind))
 
 
+def _lineage(paths: HomePaths, who: Whom) -> list[str]:
+    """Return what this home notes of their sessions."""
+    return list(filter(who.owns, Lineage(paths.state).texts()))
+
+
 def _erase(paths: HomePaths, who: Whom) -> Counter[str]:
     places: Counter[str] = Counter()
     for slot in journal.erasable(paths.journal):
         for kind, count in slot.erase(who.owns).items():
             places[JOURNAL[kind]] += count
+    places[LINEAGE] = Lineage(paths.state).erase(who.owns)
     return places
 
 
