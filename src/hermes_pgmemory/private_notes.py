@@ -12,7 +12,6 @@ private chat asked the memory tool to write counts as its note, too.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import threading
@@ -20,6 +19,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
+from hermes_pgmemory.foreign_json import parsed
 from hermes_pgmemory.text import split_entries
 
 _FILE: Final = "private-notes"
@@ -91,9 +91,9 @@ def asked_for(messages: Iterable[object]) -> Iterator[str]:
     """Yield each text that a transcript's calls of the memory tool were to write."""
     for call in _calls(messages):
         try:
-            arguments = json.loads(str(call.get("arguments")))
+            arguments = parsed(str(call.get("arguments")))
         except ValueError:
-            continue  # the host could not read it either
+            continue  # no JSON that any tool is called with
         for part in (arguments, *_items(arguments, "operations")):
             for name in ("content", "new_text"):
                 text = _get(part, name)

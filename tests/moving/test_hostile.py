@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import zipfile
+from contextlib import closing
+from uuid import UUID
 
+import psycopg
 import pytest
+from hermes_state import SessionDB
 from moving_kit import START, WORK, turn
 
 from hermes_pgmemory.errors import BadRequest, DatabaseBusy
@@ -12,7 +17,7 @@ from hermes_pgmemory.models import AddEntry, Target, Theme
 from hermes_pgmemory.moving import going_out, lines
 from hermes_pgmemory.moving.header import Header
 from hermes_pgmemory.moving.sources import jsonl
-from hermes_pgmemory.moving.values import moment
+from hermes_pgmemory.moving.values import EMPTY, moment
 from hermes_pgmemory.store import Store, arriving
 from hermes_pgmemory.store.forget import Mine
 
@@ -57,6 +62,8 @@ DAMAGED = [
     *(json.dumps(ENTRY | {"retired_at": at}) for at in TIMELESS),
     *(json.dumps(TURN | {"ts": at}) for at in TIMELESS),
 ]
+DEEP = "[" * 900 + "]" * 900
+DAMAGED.append(f'{json.dumps(ENTRY)[:-2]}"a":{DEEP}}}}}')
 HEADS = [
     "[" * 100_000,
     json.dumps(HEAD | {"version": float("inf")}),
@@ -105,6 +112,75 @@ def test_a_line_without_an_end_costs_no_memory_and_no_other_row(
     assert (ran.data["new"], ran.data["reasons"]) == (1, {jsonl.DAMAGED: 1})
     file.write_text("x" * 900)
     assert run(new(), "import", "jsonl", file).status == 2
+
+
+@pytest.mark.parametrize("levels", [900, 100_000])
+@pytest.mark.parametrize("source", ["mem0", "honcho", "hindsight"])
+def test_a_document_that_nests_without_measure_is_named_and_nothing_is_kept(
+    new, run, tmp_path, source, levels
+):
+    one = {"memory": "a fact", "text": "a fact", "observed_id": "u", "content": "x"}
+    good = json.dumps(one)
+    deep = f'{good[:-1]}, "x": {"[" * levels}{"]" * levels}}}'
+    whole, rows, alone = (tmp_path / name for name in ("a.json", "b.jsonl", "c.json"))
+    whole.write_text(good)
+    rows.write_text(f"{good}\n\n{deep}\n{good}")
+    alone.write_text(f"\n{deep}")
+    database = new()
+    for file, line in ((rows, 3), (alone, 2)):
+        ran = run(database, "import", source, whole, file, "--execute")
+        assert ran.status == 2
+        assert ran.err.splitlines()[-1].endswith(f"levels deep in line {line}")
+        assert str(file) in ran.err
+    assert database.entries() == []
+
+
+def test_an_archive_whose_document_nests_is_named_and_nothing_is_kept(
+    new, run, tmp_path
+):
+    file = tmp_path / "bank.zip"
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("manifest.json", '{"source_bank_id": "x"}')
+        archive.writestr("documents/0.json", '{"facts": [{"text": "a fact"}]}')
+        archive.writestr("documents/1.json", f'{{"facts":\n{DEEP}}}')
+    database = new()
+    ran = run(database, "import", "hindsight", file, "--execute")
+    assert (ran.status, database.entries()) == (2, [])
+    assert f"{file}: documents/1.json" in ran.err
+    assert "in line 2" in ran.err
+
+
+def test_a_row_of_others_that_nests_says_nothing_and_hides_no_other(
+    new, run, new_database, monkeypatch
+):
+    database, theirs = new(), new_database()
+    with psycopg.connect(theirs) as conn:
+        conn.execute("CREATE TABLE mem0 (id uuid PRIMARY KEY, payload jsonb)")
+        for number, payload in enumerate((DEEP, '{"data": "a fact"}')):
+            conn.execute(
+                "INSERT INTO mem0 VALUES (%s, %s)", (UUID(int=number), payload)
+            )
+    monkeypatch.setenv("THEIRS", theirs)
+    ran = run(
+        database, "import", "mem0", "--from-dsn-env", "THEIRS", "--execute", "--json"
+    )
+    assert ran.status == 0, ran.err
+    assert (ran.data["new"], ran.data["reasons"]) == (1, {EMPTY: 1})
+
+
+def test_a_message_of_the_host_that_nests_hides_no_other(new, run, tmp_path):
+    with closing(SessionDB(db_path=tmp_path / "state.db")) as db:
+        db.create_session("20260101_030405_abcdef", "cli")
+        for content in ("what nests", "What does Halden owe?"):
+            db.append_message("20260101_030405_abcdef", "user", content)
+        db._conn.execute(
+            "UPDATE messages SET content = ? WHERE content = 'what nests'",
+            (f"\0json:{DEEP * 40}",),
+        )
+        db._conn.commit()
+    database = new()
+    assert run(database, "import", "sessions", tmp_path, "--execute").status == 0
+    assert [row[2] for row in database.turns()] == ["What does Halden owe?"]
 
 
 def test_forget_waits_for_an_import_under_way_and_deletes_what_it_brought(new):

@@ -131,6 +131,18 @@ class TestWhatIsWrong:
         assert parsed.settings.sync_turns is True
         assert list(parsed.problems) == ["plugins.pgvector.sync_turn"]
 
+    @pytest.mark.parametrize("name", ["config.yaml", "pgvector/config.json"])
+    def test_a_file_that_nests_without_measure_is_told_of(
+        self, config: Path, name: str
+    ):
+        file = config.parent / name
+        file.parent.mkdir(exist_ok=True)
+        nested = "[" * 5_000 + "]" * 5_000
+        file.write_text(f'{{"plugins": {{"x": {nested}}}}}')
+        with pytest.raises(ConfigError, match="nests") as told:
+            load_section(config)
+        assert str(file) in str(told.value)
+
     @pytest.mark.parametrize("raw", [{"dns": "host=h"}, {"dsn": ["host=h"]}])
     def test_without_a_usable_dsn_nothing_is_stored_elsewhere(self, raw: dict):
         parsed = parse(raw)

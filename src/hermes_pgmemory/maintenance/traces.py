@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from json.encoder import encode_basestring_ascii as quoted
-from typing import Final, cast
+from typing import Final
 
 from hermes_pgmemory.text import split_entries
 
@@ -19,6 +21,8 @@ PIECE: Final = 24
 """Characters. A shorter text is found only where it is all of a value."""
 SHORTEST: Final = 12
 """Bytes of a text that is looked for in raw files."""
+_STRING: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
+"""One of JSON's."""
 
 
 class Traces:
@@ -103,18 +107,7 @@ def _pieces(raw: bytes) -> Iterator[bytes]:
 def _strings(value: str) -> Iterator[str]:
     if value[:1] not in ("{", "["):
         return
-    try:
-        waiting: list[object] = [json.loads(value)]
-    except ValueError:
-        return
-    while waiting:
-        one = waiting.pop()
-        match one:
-            case str() as text:
-                yield text
-            case dict():
-                waiting += cast("dict[str, object]", one).values()
-            case list():
-                waiting += cast("list[object]", one)
-            case _:
-                pass
+    # Not parsed: however deep a string lies, and whatever is wrong around it.
+    for found in _STRING.finditer(value):
+        with suppress(ValueError):
+            yield json.loads(found[0], strict=False)

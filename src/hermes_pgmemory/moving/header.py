@@ -9,11 +9,12 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from hermes_pgmemory.errors import BadRequest
+from hermes_pgmemory.foreign_json import parsed
 from hermes_pgmemory.moments import keepable
 
 FORMAT: Final = "hermes-pgmemory"
 VERSION: Final = 1
-_FOREIGN: Final = (ValueError, KeyError, TypeError, OverflowError, RecursionError)
+_FOREIGN: Final = (ValueError, KeyError, TypeError, OverflowError)
 """What a line that we did not write may raise."""
 
 
@@ -52,7 +53,7 @@ class Header:
             BadRequest: It is no file of ours, or of a later version.
         """
         try:
-            said: dict[str, Any] = json.loads(line)
+            said: Any = parsed(line)
             ours, version = said["format"] == FORMAT, int(said["version"])
         except _FOREIGN:
             said, ours, version = {}, False, 0

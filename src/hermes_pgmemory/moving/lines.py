@@ -7,11 +7,11 @@ up when a reader of the one before would misread the file; a new field is no rea
 from __future__ import annotations
 
 import base64
-import json
 import struct
 from collections.abc import Mapping
 from typing import Any, Final, assert_never, cast
 
+from hermes_pgmemory.foreign_json import parsed
 from hermes_pgmemory.models import (
     AddEntry,
     AddTurn,
@@ -32,12 +32,9 @@ from hermes_pgmemory.store.moved import (
     MovedTurn,
 )
 
-_DAMAGE: Final = (
-    *(KeyError, TypeError, AttributeError, struct.error),
-    *(RecursionError, OverflowError),
-)
-"""What a line that `encode` never wrote may raise, besides ValueError: the last two by
-its nesting, or by a number without end."""
+_DAMAGE: Final = (KeyError, TypeError, AttributeError, struct.error, OverflowError)
+"""What a line that `encode` never wrote may raise, besides ValueError: the last by a
+number without end."""
 
 
 def encode(row: Moved) -> str:
@@ -67,7 +64,7 @@ def decode(line: str) -> Moved | int:
         ValueError: It is damaged.
     """
     try:
-        said = json.loads(line)
+        said: Any = parsed(line)
         match said["row"]:
             case "entry":
                 return _to_entry(said)

@@ -20,6 +20,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from hermes_pgmemory.config import ENVIRONMENT
 from hermes_pgmemory.errors import ConfigError
+from hermes_pgmemory.foreign_json import TooDeepError, parsed
 from hermes_pgmemory.paths import PROVIDER, HomePaths
 from hermes_pgmemory.settings_file import _yaml
 from hermes_pgmemory.settings_file._edit import edit
@@ -157,8 +158,6 @@ def _read_yaml(path: Path) -> dict[str, Any]:
         data = {key: _yaml.plain(_yaml.child(root, key)) for key in sections}
     except _yaml.YamlProblem as exc:
         raise ConfigError({str(path): f"{exc}; correct it"}) from None
-    except RecursionError:
-        raise ConfigError({str(path): "an alias names itself; correct it"}) from None
     _refuse_other_shapes(path, data["plugins"], "plugins")
     ours = _mapping(data, "plugins").get(PROVIDER)
     _refuse_other_shapes(path, ours, f"plugins.{PROVIDER}")
@@ -176,7 +175,9 @@ def _read_panel(path: Path) -> dict[str, Any]:
     if not text:
         return {}
     try:
-        values = json.loads(text)
+        values = parsed(text)
+    except TooDeepError as exc:
+        raise ConfigError({str(path): f"{exc}; correct or delete it"}) from None
     except json.JSONDecodeError as exc:
         problem = f"not valid JSON in line {exc.lineno}; correct or delete it"
         raise ConfigError({str(path): problem}) from None

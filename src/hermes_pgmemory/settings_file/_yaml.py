@@ -11,6 +11,7 @@ Node = Any
 """A node of the parser, or None; it gives its attributes no types."""
 
 _MERGE: Final = "tag:yaml.org,2002:merge"
+_TOO_DEEP: Final = "an alias names itself, or it nests too deeply"
 
 
 class YamlProblem(Exception):
@@ -39,6 +40,8 @@ def compose(text: str, *, marks: bool = False) -> Node:
         mark = getattr(exc, "problem_mark", None)
         line = None if mark is None else int(mark.line) + 1
         raise YamlProblem("not valid YAML", line) from None
+    except RecursionError:
+        raise YamlProblem(_TOO_DEEP) from None
 
 
 def is_mapping(node: Node) -> bool:
@@ -57,11 +60,22 @@ def is_scalar(node: Node) -> bool:
 
 
 def plain(node: Node) -> Any:
-    """Turn *node* into dicts, lists and scalars; of equal keys the last one wins."""
+    """Turn *node* into dicts, lists and scalars; of equal keys the last one wins.
+
+    Raises:
+        YamlProblem: It says what cannot be turned into these.
+    """
+    try:
+        return _plain(node)
+    except RecursionError:
+        raise YamlProblem(_TOO_DEEP) from None
+
+
+def _plain(node: Node) -> Any:
     if is_mapping(node):
         return _plain_mapping(node)
     if is_sequence(node):
-        return [plain(item) for item in node.value]
+        return [_plain(item) for item in node.value]
     return None if node is None else _plain_scalar(node)
 
 
@@ -70,7 +84,7 @@ def _plain_mapping(node: Node) -> dict[str, Any]:
     own: dict[str, Any] = {}
     for key, value in node.value:
         if key.tag != _MERGE:
-            own[str(key.value)] = plain(value)
+            own[str(key.value)] = _plain(value)
             continue
         bases = value.value if is_sequence(value) else [value]
         for base in reversed(bases):

@@ -11,8 +11,10 @@ import psycopg
 from psycopg import errors as pg
 from psycopg import sql
 from psycopg.rows import dict_row
+from psycopg.types.json import set_json_loads
 
 from hermes_pgmemory.errors import BadRequest
+from hermes_pgmemory.foreign_json import TooDeepError, parsed
 from hermes_pgmemory.store import migrate
 from hermes_pgmemory.store.queries import QUERIES
 
@@ -42,7 +44,7 @@ def payloads(dsn: str, table: str) -> Iterator[Row]:
     name = sql.Identifier(*table.split("."))
     query = sql.Composed([sql.SQL(before), name, sql.SQL(behind)])
     after = None
-    with migrate.connect(dsn, key=FROM) as conn:
+    with _opened(dsn) as conn:
         try:
             while page := conn.execute(
                 query, {"after": after, "limit": PAGE}
@@ -90,6 +92,21 @@ class Hexus:
 
 
 @contextmanager
+def _opened(dsn: str) -> Generator[psycopg.Connection[Any]]:
+    with migrate.connect(dsn, key=FROM) as conn:
+        set_json_loads(_value, conn)
+        yield conn
+
+
+def _value(document: str | bytes) -> object:
+    """Return what *document* says; nothing, where it nests without measure."""
+    try:
+        return parsed(document)
+    except TooDeepError:
+        return None
+
+
+@contextmanager
 def hexus(dsn: str) -> Generator[Hexus]:
     """Open a database of hexus.
 
@@ -98,7 +115,7 @@ def hexus(dsn: str) -> Generator[Hexus]:
         ConfigError: libpq cannot parse *dsn*.
         DatabaseUnavailable: It cannot be reached.
     """
-    with migrate.connect(dsn, key=FROM) as conn:
+    with _opened(dsn) as conn:
         if not conn.execute(QUERIES["is_hexus"]).fetchall()[0][0]:
             raise BadRequest(
                 f"the database that {FROM} names is not one of hexus: it lacks columns "

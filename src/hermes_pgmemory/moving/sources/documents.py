@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, cast
 
 from hermes_pgmemory.errors import BadRequest
+from hermes_pgmemory.foreign_json import MAX_LEVELS, TooDeepError, parsed
 
 _WRAPPED: Final = (
     *("results", "items", "memories", "messages", "conclusions", "observations"),
@@ -36,14 +38,22 @@ def items(path: Path) -> Iterator[Mapping[str, Any]]:
 
 
 def _parsed(path: Path, text: str) -> object:
+    number = 1
     try:
-        return json.loads(text)
-    except ValueError:
-        pass
-    try:
-        return [json.loads(line) for line in text.splitlines() if line.strip()]
-    except ValueError as exc:
+        with suppress(json.JSONDecodeError):
+            return parsed(text)
+        found: list[object] = []
+        for number, line in enumerate(text.split("\n"), 1):  # noqa: B007 - told below
+            if line.strip():
+                found.append(parsed(line))
+    except TooDeepError as exc:
+        number = max(number, exc.line)
+        raise BadRequest(
+            f"{path} nests more than {MAX_LEVELS} levels deep in line {number}"
+        ) from None
+    except json.JSONDecodeError as exc:
         raise BadRequest(f"{path} is neither JSON nor JSON Lines") from exc
+    return found
 
 
 def _objects(value: object) -> Iterator[dict[str, Any]]:

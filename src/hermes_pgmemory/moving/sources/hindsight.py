@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from hermes_pgmemory.errors import BadRequest
+from hermes_pgmemory.foreign_json import TooDeepError, parsed
 from hermes_pgmemory.moving.sources.documents import items, mapping, text
 from hermes_pgmemory.moving.values import Aim, Item, entry, first_moment
 
@@ -19,12 +19,16 @@ _TIMES: Final = ("mentioned_at", "occurred_start", "event_date", "date", "create
 
 def read(paths: Sequence[Path], aim: Aim) -> Iterator[Item]:
     """Yield the facts of archives, and of JSON documents."""
-    for path in paths:
-        if path.is_file() and zipfile.is_zipfile(path):
-            yield from _archive(path, aim)
-        else:
-            for said in items(path):
-                yield _fact(said, text(said.get("bank_id")), aim)
+    # All of them, or none if one is bad.
+    yield from [fact for path in paths for fact in _facts(path, aim)]
+
+
+def _facts(path: Path, aim: Aim) -> Iterator[Item]:
+    if path.is_file() and zipfile.is_zipfile(path):
+        yield from _archive(path, aim)
+    else:
+        for said in items(path):
+            yield _fact(said, text(said.get("bank_id")), aim)
 
 
 def _archive(path: Path, aim: Aim) -> Iterator[Item]:
@@ -46,9 +50,11 @@ def _archive(path: Path, aim: Aim) -> Iterator[Item]:
 
 def _load(archive: zipfile.ZipFile, name: str) -> object:
     try:
-        return json.loads(archive.read(name))
+        return parsed(archive.read(name))
+    except TooDeepError as exc:
+        raise BadRequest(f"{archive.filename}: {name} {exc}") from None
     except ValueError as exc:
-        raise BadRequest(f"{name} in the archive is not JSON") from exc
+        raise BadRequest(f"{archive.filename}: {name} is not JSON") from exc
 
 
 def _fact(said: Mapping[str, Any], bank: str, aim: Aim) -> Item:

@@ -26,9 +26,10 @@ Message = Mapping[str, Any]
 
 def read(paths: Sequence[Path], aim: Aim) -> Iterator[Item]:
     """Yield what JSON documents hold: messages, session by session, and conclusions."""
-    for path in paths:
+    told = [[*items(path)] for path in paths]  # all of them, or none if one is bad
+    for document in told:
         sessions: dict[str, list[Message]] = {}
-        for said in items(path):
+        for said in document:
             if text(said.get("peer_id")) and text(said.get("session_id")):
                 sessions.setdefault(said["session_id"], []).append(said)
             elif text(said.get("observed_id")):

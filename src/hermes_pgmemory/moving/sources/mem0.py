@@ -18,12 +18,12 @@ NOBODY: Final = "hermes-user"
 
 def read(paths: Sequence[Path], aim: Aim) -> Iterator[Item]:
     """Yield the memories of JSON documents, and of the table at `aim.dsn`."""
+    told = [said for path in paths for said in items(path)]  # or none, if one is bad
     if aim.dsn:
         for said in foreign.payloads(aim.dsn, aim.table):
             yield memory(said, aim)
-    for path in paths:
-        for said in items(path):
-            yield memory(said, aim)
+    for said in told:
+        yield memory(said, aim)
 
 
 def memory(said: Mapping[str, Any], aim: Aim) -> Item:

@@ -6,7 +6,6 @@ live one: whatever an agent has kept of it is there already.
 
 from __future__ import annotations
 
-import json
 import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from hermes_pgmemory.errors import BadRequest
+from hermes_pgmemory.foreign_json import parsed
 from hermes_pgmemory.moving import sqlite
 from hermes_pgmemory.moving.homes import Found, homes
 from hermes_pgmemory.moving.turns import turns
@@ -114,7 +114,7 @@ def _kwargs(told: Mapping[str, Any], home: Found, aim: Aim) -> dict[str, Any]:
 
 def _origin(text: object) -> Mapping[str, Any]:
     try:
-        origin = json.loads(text) if isinstance(text, str) else None
+        origin = parsed(text) if isinstance(text, str) else None
     except ValueError:
         origin = None
     return cast("dict[str, Any]", origin) if isinstance(origin, dict) else {}
@@ -143,7 +143,7 @@ def _content(stored: object) -> object:
         return None
     if stored.startswith(_JSON):
         try:
-            return json.loads(stored.removeprefix(_JSON))
+            return parsed(stored.removeprefix(_JSON))
         except ValueError:
             return None
     # Older hosts stored what was recalled along with the question.
