@@ -13,6 +13,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 from middlemen_kit import Home, Pooler, add, contents, eventually, recall, rows
+from psycopg.conninfo import conninfo_to_dict
 
 from command_kit import Ran
 from hermes_pgmemory.models import (
@@ -25,7 +26,7 @@ from hermes_pgmemory.models import (
     Theme,
 )
 from hermes_pgmemory.question import Question
-from hermes_pgmemory.store import Store
+from hermes_pgmemory.store import Store, dump
 
 Run = Callable[..., Ran]
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -177,6 +178,16 @@ class TestTwoConnections:
             for one in taken:
                 one.close()
             eventually(lambda: _answers(store))
+
+
+def test_a_verification_behind_it_is_no_stray_to_another(pooler: Pooler, dsn: str):
+    """A pooler tells its clients process ids that the server does not know."""
+    with dump.scratch(pooler.dsn(dsn)) as theirs:
+        with dump.scratch(dsn):
+            pass
+        there = "SELECT datname FROM pg_database WHERE datname LIKE 'pgmemory_verify_%'"
+        assert rows(dsn, there) == [(conninfo_to_dict(theirs)["dbname"],)]
+    assert rows(dsn, there) == []
 
 
 def test_agents_outlive_the_pooler(

@@ -8,7 +8,7 @@ import subprocess
 import psycopg
 import pytest
 from moving_kit import Database
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from hermes_pgmemory.store import dump
 
@@ -61,21 +61,17 @@ def test_it_is_tried_and_comes_back_whole(new, run, new_database, tmp_path):
 
 
 def test_a_copy_that_a_killed_verification_left_goes_and_no_other(server, dsn):
-    with psycopg.connect(server, autocommit=True) as living:
-        names = [
-            f"{dump.SCRATCH}{pid}_0123456789ab" for pid in (0, living.info.backend_pid)
-        ]
-        for name in names:
-            living.execute(f'CREATE DATABASE "{name}" TEMPLATE template0')
-        try:
-            with dump.scratch(dsn):
-                left = living.execute(
-                    "SELECT datname FROM pg_database WHERE datname = ANY (%s)", [names]
-                ).fetchall()
-        finally:
-            for name in names:
-                living.execute(f'DROP DATABASE IF EXISTS "{name}"')
-    assert left == [(names[1],)]
+    stray = f"{dump.SCRATCH}0123456789abcdef"
+    with psycopg.connect(server, autocommit=True) as admin, dump.scratch(dsn) as living:
+        admin.execute(f'CREATE DATABASE "{stray}" TEMPLATE template0')
+        # By way of another database: other memories may lie on the same server.
+        with dump.scratch(server) as ours:
+            names = [stray, *(conninfo_to_dict(of)["dbname"] for of in (living, ours))]
+            left = admin.execute(
+                "SELECT datname FROM pg_database WHERE datname = ANY (%s)", [names]
+            ).fetchall()
+        admin.execute(f'DROP DATABASE IF EXISTS "{stray}"')
+    assert {name for (name,) in left} == set(names[1:])
 
 
 def test_memories_are_not_overwritten_without_a_word(new, run, tmp_path):

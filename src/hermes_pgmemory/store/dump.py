@@ -123,7 +123,12 @@ def scratch(dsn: str) -> Generator[str]:
     Raises:
         SchemaError: The role may not make databases.
     """
-    with migrate.connect(dsn) as conn:
+    name = f"{SCRATCH}{secrets.token_hex(8)}"
+    with (
+        migrate.connect(dsn) as conn,
+        migrate.connect(dsn) as guard,
+        guard.transaction(),
+    ):
         if not conn.execute(QUERIES["may_create_databases"]).fetchall()[0][0]:
             raise SchemaError(
                 f"role {conn.info.user} may not create a database to try the backup "
@@ -132,7 +137,7 @@ def scratch(dsn: str) -> Generator[str]:
         gone = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)")
         for (stray,) in conn.execute(QUERIES["stray_scratch"]).fetchall():
             conn.execute(gone.format(sql.Identifier(stray)))
-        name = f"{SCRATCH}{conn.info.backend_pid}_{secrets.token_hex(6)}"
+        guard.execute(QUERIES["hold_scratch"], {"name": name})
         quoted = sql.Identifier(name)
         conn.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template0").format(quoted))
         try:

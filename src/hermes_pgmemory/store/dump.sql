@@ -54,16 +54,27 @@ SELECT current_database()::text AS database,
        EXISTS (SELECT FROM pg_extension WHERE extname = 'vector') AS has_extension;
 
 -- :name stray_scratch
--- Copies that a killed verification left behind: whose connection is in the name is gone,
--- and nobody is in it.
+-- Copies that a killed verification left behind: nobody is in it, nor holds its lock,
+-- from whichever database.
 SELECT datname
   FROM pg_database
- WHERE datname ~ '^pgmemory_verify_[0-9]+_[0-9a-f]+$'
+ WHERE datname ~ '^pgmemory_verify_[0-9a-f_]+$'
    AND pg_has_role(datdba, 'USAGE')
    AND NOT EXISTS (SELECT
                      FROM pg_stat_activity AS living
-                    WHERE living.datname = pg_database.datname
-                       OR living.pid::text = split_part(pg_database.datname, '_', 3));
+                    WHERE living.datname = pg_database.datname)
+   AND NOT EXISTS (SELECT
+                     FROM pg_locks
+                    WHERE locktype = 'advisory'
+                      AND objsubid = 1
+                      AND (classid::bigint << 32 | objid::bigint)
+                          = hashtextextended(pg_database.datname, 0));
+
+-- :name hold_scratch
+-- Keep a copy from being taken for one that was left behind. Ends with the transaction,
+-- so with the process as well; a pooler leaves it its connection that long.
+SELECT pg_advisory_xact_lock(hashtextextended(%(name)s, 0)),
+       set_config('idle_in_transaction_session_timeout', '0', true);
 
 -- :name may_create_databases
 SELECT rolcreatedb OR rolsuper FROM pg_roles WHERE rolname = current_user;
