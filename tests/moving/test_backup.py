@@ -33,8 +33,11 @@ def test_it_is_tried_and_comes_back_whole(new, run, new_database, tmp_path):
     old.fill()
     old.query("CREATE TABLE not_ours (id integer)")
     file = tmp_path / "memory.dump"
+    of_a_killed_run = tmp_path / "memory.dump.0123abcd.part"
+    of_a_killed_run.write_text("all memories")
     done = run(old, "backup", "--verify", file, "--json")
     assert done.status == 0, done.err
+    assert f"removed {of_a_killed_run}" in done.err
     assert done.data["verified"]
     assert done.data["tables"]["conversations"] == len(old.rows()["conversations"])
     assert file.stat().st_mode & 0o777 == 0o600

@@ -18,7 +18,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from hermes_pgmemory.cli import _database, _progress
+from hermes_pgmemory.cli import _database, _print, _progress
 from hermes_pgmemory.cli._result import Result, Table
 
 
@@ -44,7 +44,7 @@ def run(args: Namespace) -> Result:
 
     dsn = _database.owner_dsn_of(args)
     with _progress.bar("backup"):
-        counts = backup.backup(dsn, args.file)
+        counts = backup.backup(dsn, args.file, tell=_print.say)
     if args.verify:
         with _progress.bar("verify"):
             backup.verify(dsn, args.file, counts)

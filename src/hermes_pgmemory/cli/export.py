@@ -127,17 +127,15 @@ def _written(dest: str) -> Generator[Callable[[str], object]]:
         sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
         yield sys.stdout.write
         return
+    from hermes_pgmemory.part_files import part_of  # noqa: PLC0415
+
     path = Path(dest)
-    fresh = path.with_name(f"{path.name}.{os.getpid()}.part")
-    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(fd, "w", encoding="utf-8", newline="\n") as file:
+    with part_of(path, tell=_print.say) as fresh:
+        with fresh.open("w", encoding="utf-8", newline="\n") as file:
             yield file.write
             file.flush()
-            os.fsync(fd)
+            os.fsync(file.fileno())
         fresh.replace(path)
-    finally:
-        fresh.unlink(missing_ok=True)
 
 
 def _told(args: Namespace, counts: Counts) -> Result:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import functools
-import os
 import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from hermes_pgmemory.errors import (
     PgMemoryError,
     SchemaError,
 )
+from hermes_pgmemory.part_files import part_of
 from hermes_pgmemory.store import dump
 
 _ITEM: Final = re.compile(
@@ -39,26 +39,22 @@ class Restorable:
     schemas: Sequence[str]
 
 
-def backup(dsn: str, file: Path) -> Mapping[str, int]:
+def backup(dsn: str, file: Path, *, tell: Callable[[str], None]) -> Mapping[str, int]:
     """Write our tables, as they are at one moment, to *file*; return their rows.
 
-    The file is the user's alone, and there when all of it is.
+    The file is the user's alone, and there when all of it is. *tell* is given a
+    line on what an earlier run left of one, see `part_files`.
 
     Raises:
         DatabaseUnavailable: The database or pg_dump failed.
         SchemaError: It is to be migrated first, or its vectors are on the move.
     """
-    fresh = file.with_name(f"{file.name}.{os.getpid()}.part")
-    with dump.moment(dsn) as moment:
-        os.close(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-        try:
-            chosen = [f"--table={name}" for name in moment.objects]
-            words = ["--format=custom", "--no-owner", "--extension=vector", *chosen]
-            words += [f"--snapshot={moment.snapshot}", f"--file={fresh}"]
-            _run("pg_dump", words, dsn=dsn, version=moment.version)
-            fresh.replace(file)
-        finally:
-            fresh.unlink(missing_ok=True)
+    with dump.moment(dsn) as moment, part_of(file, tell=tell) as fresh:
+        chosen = [f"--table={name}" for name in moment.objects]
+        words = ["--format=custom", "--no-owner", "--extension=vector", *chosen]
+        words += [f"--snapshot={moment.snapshot}", f"--file={fresh}"]
+        _run("pg_dump", words, dsn=dsn, version=moment.version)
+        fresh.replace(file)
     return moment.counts
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import tempfile
 from collections.abc import Generator
 from pathlib import Path
 
 from hermes_pgmemory.errors import ConfigError
 from hermes_pgmemory.locking import alone
+from hermes_pgmemory.part_files import part_of
 
 
 @contextlib.contextmanager
@@ -51,10 +51,8 @@ def replace_text(path: Path, text: str) -> None:
 
 
 def _replace(real: Path, raw: bytes) -> None:
-    fd, name = tempfile.mkstemp(dir=real.parent, prefix=f".{real.name}-", suffix=".tmp")
-    fresh = Path(name)
-    try:
-        with os.fdopen(fd, "wb") as out:
+    with part_of(real) as fresh:
+        with fresh.open("wb") as out:
             out.write(raw)
             _keep_mode_and_owner(real, out.fileno())
             out.flush()
@@ -65,8 +63,6 @@ def _replace(real: Path, raw: bytes) -> None:
             if exc.errno not in (errno.EBUSY, errno.EXDEV):
                 raise
             _write_in_place(real, raw)
-    finally:
-        fresh.unlink(missing_ok=True)
     _sync_folder(real.parent)
 
 
