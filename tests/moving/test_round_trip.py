@@ -10,7 +10,7 @@ import pytest
 from moving_kit import ALICE, DM, HOSTILE, LONG, START, WORK, turn
 
 from hermes_pgmemory.cli import import_
-from hermes_pgmemory.models import AddEntry, Target
+from hermes_pgmemory.models import AddEntry, AgentKind, SeeAgent, Target
 from hermes_pgmemory.moving import coming_in
 from hermes_pgmemory.moving.sources import SOURCES, jsonl
 from hermes_pgmemory.moving.values import Aim
@@ -108,6 +108,19 @@ class TestOwnFormat:
         refused = run(moved, *words, "--execute")
         assert refused.status == 2
         assert "private rows of its own" in refused.err
+
+    def test_a_key_is_not_changed_below_agents_that_know_it(self, new, run, tmp_path):
+        old, used = new(), new()
+        old.fill()
+        file, key = tmp_path / "all.jsonl", tmp_path / "key"
+        run(old, "export", "--private", "--key-file", key, file)
+        # Whatever it was: it keeps what it knows, and may write of contacts next.
+        used.apply(SeeAgent(theme=WORK, kind=AgentKind.THEME, at=START))
+        before = used.key
+        words = ("import", "jsonl", file, "--key-file", key, "--execute")
+        refused = run(used, *words)
+        assert (refused.status, used.key, used.entries()) == (2, before, [])
+        assert "no agent has used" in refused.err
 
     def test_a_rehearsal_counts_and_keeps_nothing(self, new, run, tmp_path):
         old, moved = new(), new()

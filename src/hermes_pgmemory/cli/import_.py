@@ -93,7 +93,7 @@ def configure(parser: ArgumentParser) -> None:
         type=Path,
         metavar="FILE",
         help="first take over the key that `export --key-file` wrote; only into a "
-        "database without private rows, as the tables' owner",
+        "database that has no private rows and no agent has used, as the tables' owner",
     )
     _database.add_admin_dsn(parser)
     parser.add_argument(

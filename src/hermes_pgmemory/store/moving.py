@@ -128,10 +128,18 @@ class Moving:
         """Make another database's key (hex) this one's.
 
         Raises:
-            BadRequest: Rows were made with this database's own key already.
+            BadRequest: Rows were made with this database's own key already, or will
+                be: agents that were here know it, and keep it as long as they run.
             SchemaError: The role may not change the database's settings.
         """
         with self._database.transaction(timeout_s) as conn:
+            conn.execute(QUERIES["hold_writers"])
+            if conn.execute(QUERIES["was_written_to"]).fetchall()[0][0]:
+                raise BadRequest(
+                    "agents have stored something in this database, and hash their "
+                    "contacts with its own key: the other database's private rows can "
+                    "only go into one that no agent has used yet, such as a new one"
+                )
             if not conn.execute(QUERIES["take_subject_key"], {"key": key}).fetchall():
                 raise BadRequest(
                     "this database has private rows of its own, made with its own key: "

@@ -147,6 +147,10 @@ UPDATE memory_agents AS known
  WHERE known.agent_identity = given.theme
    AND NOT known.attrs @> given.attrs;
 
+-- :name was_written_to
+-- Whether anything came by a journal: whoever keeps one keeps this database's key, too.
+SELECT EXISTS (SELECT FROM memory_journal_positions);
+
 -- :name take_subject_key
 -- Take over another database's key, as long as no row was made with our own.
 UPDATE memory_settings
