@@ -79,7 +79,8 @@ class Life:
                     self._recall(ears)
                 else:
                     self._desk.carry_out(self._mind.next())
-            except Exception as exc:  # noqa: BLE001 - what no minion may ever meet
+            # Whatever reaches a host is what this looks for; the minion lives on.
+            except Exception as exc:  # noqa: BLE001
                 ears.errors.append(f"{self._minion.name}: {exc!r}")
 
     def _recall(self, ears: Ears) -> None:

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
@@ -99,11 +100,10 @@ class Gateway:
                 # stops it, in order.
                 start_new_session=True,
             )
-        try:
+        with ExitStack() as failed:
+            failed.callback(self.stop)
             self._await_health()
-        except BaseException:
-            self.stop()
-            raise
+            failed.pop_all()
 
     def _await_health(self) -> None:
         deadline = time.monotonic() + START_S

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -146,11 +146,11 @@ class Home:
             clock = threading.Timer(timeout_s, process.kill)
             clock.start()
             try:
-                stderr = _heard(process, tell)
-                process.wait()
-            except BaseException:
-                end(process, patience_s=10)
-                raise
+                with ExitStack() as failed:
+                    failed.callback(end, process, patience_s=10)
+                    stderr = _heard(process, tell)
+                    process.wait()
+                    failed.pop_all()
             finally:
                 late = not clock.is_alive()
                 clock.cancel()

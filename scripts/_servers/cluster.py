@@ -6,7 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -64,13 +64,12 @@ class Cluster:
         self.folder: Path = servers.folder()
         self.data = self.folder / "data"
         self._keepers: list[subprocess.Popen[bytes]] = []
-        try:
+        with ExitStack() as failed:
+            failed.callback(shutil.rmtree, self.folder, ignore_errors=True)
+            failed.callback(self.close)
             self._make(of, hba)
             self.start()
-        except BaseException:
-            self.close()
-            shutil.rmtree(self.folder, ignore_errors=True)
-            raise
+            failed.pop_all()
 
     def _make(self, of: Cluster | None, hba: str) -> None:
         if of is None:

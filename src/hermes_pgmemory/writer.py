@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from hermes_pgmemory.batcher import Batcher
+from hermes_pgmemory.boundary import fail_soft
 from hermes_pgmemory.errors import (
     ConfigError,
     DatabaseBusy,
@@ -60,7 +61,8 @@ class Chore:
             return self._not_before - now
         try:
             again_s = self._work()
-        except Exception as exc:  # noqa: BLE001 - told, and tried again
+        # Told, and tried again: above, it would pass for an outage of all writing.
+        except Exception as exc:  # noqa: BLE001
             self._tell(exc)
             self._pause_s = _longer(self._pause_s)
             self._not_before = time.monotonic() + self._pause_s
@@ -80,12 +82,10 @@ class Chore:
             log.warning("%s waits: %s", self._name, why, exc_info=None if ours else exc)
 
 
-def _tell(listener: Callable[[T], None], news: T) -> None:
+@fail_soft(None)
+def _tell_of_outage(listener: Callable[[T], None], news: T) -> None:
     """Tell *news* to somebody whose failure must not end the thread."""
-    try:
-        listener(news)
-    except Exception as exc:  # whatever a listener of another room meets
-        log.warning("an outage's news went astray: %s", exc, exc_info=exc)
+    listener(news)
 
 
 def _longer(pause_s: float) -> float:
@@ -251,7 +251,7 @@ class Writer:
             log.warning("writes are still kept in the journal, now because: %s", why)
             self.outage = Outage(before.since, why, lasting)
         if self.outage is not None and self.outage != before:
-            _tell(self._when_outage, self.outage)
+            _tell_of_outage(self._when_outage, self.outage)
         # What `before` checked may not hold after an outage.
         self._ready = False
         return _longer(pause_s)
@@ -266,4 +266,4 @@ class Writer:
             log.warning("%s", line)
             self.outage = None
             self._kept = 0
-            _tell(self._when_over, line)
+            _tell_of_outage(self._when_over, line)

@@ -273,7 +273,8 @@ class Bounded:
                 result = work()
             finally:
                 self._slots.release()
-        except BaseException as exc:  # noqa: BLE001 - handed over, not swallowed
+        # Not swallowed but handed to whoever waits, and would wait for ever.
+        except BaseException as exc:  # noqa: BLE001
             outcome.set_exception(exc)
         else:
             outcome.set_result(result)

@@ -10,6 +10,7 @@ import os
 import threading
 import weakref
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from types import TracebackType
@@ -83,11 +84,10 @@ class Memory:
         self._engine: Engine | None = engines.acquire(folder, chosen)
         self._finalizer = weakref.finalize(self, engines.forget, self._engine)
         self._finalizer.atexit = False
-        try:
+        with ExitStack() as failed:
+            failed.callback(self.close, timeout_s=0)
             self._session = with_subject(session, self._engine)
-        except BaseException:
-            self.close(timeout_s=0)
-            raise
+            failed.pop_all()
 
     @property
     def theme(self) -> str:
