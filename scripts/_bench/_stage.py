@@ -30,6 +30,14 @@ MODEL = EmbeddingModel(
     document_prefix="search_document: ",
 )
 
+SOME_VECTORS = """
+CREATE TABLE some_vectors AS
+SELECT m, array_agg(random() - 0.5)::halfvec(384) AS vector
+  FROM generate_series(0, 1999) AS m, generate_series(1, 384)
+ GROUP BY m
+"""
+"""Vectors for any number of rows, which nobody could tell from a model's."""
+
 
 def say(text: str) -> None:
     """Tell a person."""

@@ -17,19 +17,13 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 import psycopg
-from _stage import say, stage
+from _stage import SOME_VECTORS, say, stage
 
 from hermes_pgmemory.config import Settings
 from hermes_pgmemory.dashboard import Serving, Sources
 from hermes_pgmemory.models import EmbeddingModel
 from hermes_pgmemory.paths import HomePaths
 
-VECTORS: Final = """
-CREATE TABLE some_vectors AS
-SELECT m, array_agg(random() - 0.5)::halfvec(384) AS vector
-  FROM generate_series(0, 499) AS m, generate_series(1, 384)
- GROUP BY m
-"""
 TURNS: Final = """
 INSERT INTO conversations (agent_identity, session_id, role, content, ts, turn_key,
                            embedding, model_id, tsv)
@@ -41,7 +35,7 @@ SELECT CASE WHEN n %% 11 = 0 THEN 'small' ELSE 'large' END, 's' || n / 40,
  CROSS JOIN LATERAL (
     SELECT format('turn %%s of word%%s and word%%s, about %%s', n, n %% 997, n %% 89,
                   repeat('this and that ', n %% 20)) AS said) AS x
-  JOIN some_vectors ON m = n %% 500
+  JOIN some_vectors ON m = n %% 2000
 """
 ENTRIES: Final = """
 INSERT INTO memory_entries (agent_identity, target, content, content_hash, embedding,
@@ -51,7 +45,7 @@ SELECT 'large', 'memory', said, sha256(said::bytea), vector, 1,
   FROM generate_series(1, %(turns)s / 10) AS n
  CROSS JOIN LATERAL (
     SELECT format('memory %%s of word%%s', n, n %% 997) AS said) AS x
-  JOIN some_vectors ON m = n %% 500
+  JOIN some_vectors ON m = n %% 2000
 """
 PAGES: Final = {
     "overview": "/",
@@ -119,7 +113,7 @@ def main() -> None:
         dsn = place.ours("dashboard", EmbeddingModel(name="bench", dimension=384))
         say(f"storing {turns} turns ...")
         with psycopg.connect(dsn, autocommit=True) as conn:
-            conn.execute(VECTORS)
+            conn.execute(SOME_VECTORS)
             conn.execute(TURNS, {"turns": turns})
             conn.execute(ENTRIES, {"turns": turns})
             conn.execute("VACUUM ANALYZE")

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import psycopg
 from _phases import PHASES, Phases
-from _stage import percentiles, say, stage
+from _stage import SOME_VECTORS, percentiles, say, stage
 
 from hermes_pgmemory import cli
 from hermes_pgmemory.config import Settings
@@ -30,12 +30,6 @@ from hermes_pgmemory.setup import named_model
 SIZES: Final = (400, 4_000, 40_000)
 DIMENSION: Final = 384
 CALLS: Final = ("prefetch", "recall_conversation")
-VECTORS: Final = """
-CREATE TABLE some_vectors AS
-SELECT m, array_agg(random() - 0.5)::halfvec(384) AS vector
-  FROM generate_series(0, 1999) AS m, generate_series(1, 384)
- GROUP BY m
-"""
 SAID: Final = """
   FROM generate_series(1, %(rows)s) AS n
   JOIN some_vectors ON m = n %% 2000
@@ -75,7 +69,7 @@ def main() -> None:
 def fill(dsn: str) -> None:
     """Store the rows of every theme, as so many agents would have."""
     with psycopg.connect(dsn, autocommit=True) as conn:
-        conn.execute(VECTORS)
+        conn.execute(SOME_VECTORS)
         for rows in SIZES:
             say(f"storing {rows} memories and {rows} turns")
             for statement in (ENTRIES, TURNS):

@@ -130,7 +130,7 @@ class Batcher:
         self.bare = 0
         """How many rows that want a vector were stored without one."""
         self._may_embed = may_embed
-        self.when_misfit = when_misfit
+        self._when_misfit = when_misfit
         self._unsealed = unsealed
         self._text_only = False
 
@@ -184,7 +184,7 @@ class Batcher:
             # Another model has been made the database's own since we looked.
             log.warning("storing %d rows without vectors: %s", len(vectors), exc)
             self.bare += len(vectors)
-            self.when_misfit(exc)
+            self._when_misfit(exc)
             self._store_or_bury(journal, batch, {})
         except UnstorableWrite as exc:
             if len(batch) == 1:

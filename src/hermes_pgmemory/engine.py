@@ -96,7 +96,9 @@ class Engine:
         self._adopter = Adopter(
             paths.journal, self._batcher, quota_bytes=quota, give_up=self._closing
         )
-        self._healer = Healer(self._store, self._batcher)
+        self._healer = Healer(
+            self._store, self._batcher, when_misfit=self._model_watch.refused
+        )
         self._chores = self._make_chores()
         self._told_what_lacks = False
         self.prompts = Prompts(paths)

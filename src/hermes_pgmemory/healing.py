@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from hermes_pgmemory.batcher import Batcher
@@ -41,10 +41,20 @@ class Healer:
     others have done, it passes.
     """
 
-    def __init__(self, store: Store, batcher: Batcher) -> None:
-        """Take rows from *store* and vectors from *batcher*."""
+    def __init__(
+        self,
+        store: Store,
+        batcher: Batcher,
+        *,
+        when_misfit: Callable[[DimensionMismatch | ModelMismatch], None],
+    ) -> None:
+        """Take rows from *store* and vectors from *batcher*.
+
+        *when_misfit* is told that the database does not take the model's vectors.
+        """
         self._store = store
         self._batcher = batcher
+        self._when_misfit = when_misfit
         self._healed_to = -1
         self._rounds: dict[Table, _Round] = {}
 
@@ -104,7 +114,7 @@ class Healer:
         try:
             self._store.set_vectors(table, healed, timeout_s=TIMEOUT_S)
         except (DimensionMismatch, ModelMismatch) as exc:
-            self._batcher.when_misfit(exc)
+            self._when_misfit(exc)
         except UnstorableWrite as exc:
             if len(healed) == 1:
                 log.warning("a vector was refused: %s", exc)

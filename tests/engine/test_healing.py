@@ -26,7 +26,7 @@ def new_healer(store, endpoint):
     settings = Settings(embed_url=endpoint.url, embed_model="test")
     with closing(make_embedder(settings)) as embedder:
         batcher = Batcher(store, embedder, CircuitBreaker(), WriterPolicy())
-        yield lambda: Healer(store, batcher)
+        yield lambda: Healer(store, batcher, when_misfit=lambda _: None)
 
 
 @pytest.fixture

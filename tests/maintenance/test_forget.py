@@ -51,6 +51,29 @@ def journal(folder):
     journal.close()
 
 
+@pytest.fixture
+def killed_at(memory, tmp_path):
+    """Forget Anna in a process that is killed while it waits for somebody's lock."""
+
+    def killed_at(lock, parameters=None):
+        code = "import sys; from hermes_pgmemory.cli import main; sys.exit(main())"
+        words = ["forget", "--subject", ANNA, "--execute", "--home", str(tmp_path)]
+        waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        with psycopg.connect(memory.dsn) as conn:
+            conn.execute(lock, parameters)
+            child = subprocess.Popen(
+                [sys.executable, "-c", code, *words], env=os.environ
+            )
+            deadline = monotonic() + 60
+            while memory.query(waits) == [0]:
+                assert monotonic() < deadline
+                assert child.poll() is None
+            child.kill()
+            child.wait()
+
+    return killed_at
+
+
 def life(memory, who, **owner):
     """Return one of each kind of write, as one owner makes them."""
     note = {"target": Target.MEMORY, "at": START, **owner}
@@ -225,30 +248,17 @@ class TestComingBack:
         assert written
 
     def test_killed_in_the_middle_it_goes_on_when_run_again(
-        self, memory, run, folder, tmp_path
+        self, memory, run, folder, killed_at
     ):
         memory.apply(*life(memory, "Anna", theme=DM, subject=ANNA))
-        code = "import sys; from hermes_pgmemory.cli import main; sys.exit(main())"
-        words = ["forget", "--subject", ANNA, "--execute", "--home", str(tmp_path)]
-        waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-        with psycopg.connect(memory.dsn) as conn:
-            conn.execute("LOCK TABLE memory_agents IN SHARE MODE")
-            child = subprocess.Popen(
-                [sys.executable, "-c", code, *words], env=os.environ
-            )
-            deadline = monotonic() + 60
-            while memory.query(waits) == [0]:
-                assert monotonic() < deadline
-                assert child.poll() is None
-            child.kill()
-            child.wait()
+        killed_at("LOCK TABLE memory_agents IN SHARE MODE")
         assert "Anna" in str(everything(memory))
         ran = run("forget", "--subject", ANNA, "--execute", "--json")
         assert (ran.status, ran.data["deleted"]) == (0, 5)
         assert traces(memory, folder, ["Anna"]) == []
 
     def test_killed_behind_the_rows_it_leaves_no_hash_of_a_note(
-        self, memory, run, tmp_path
+        self, memory, run, tmp_path, killed_at
     ):
         """What was written in private is known by its text, which is gone by then."""
         memory.apply(
@@ -258,20 +268,7 @@ class TestComingBack:
         notes = HomePaths(tmp_path).state
         notes.mkdir(exist_ok=True)
         PrivateNotes(notes).add(SECRET)
-        code = "import sys; from hermes_pgmemory.cli import main; sys.exit(main())"
-        words = ["forget", "--subject", ANNA, "--execute", "--home", str(tmp_path)]
-        waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-        with psycopg.connect(memory.dsn) as conn:
-            conn.execute(QUERIES["lock_theme"], {"theme": "zoo"})
-            child = subprocess.Popen(
-                [sys.executable, "-c", code, *words], env=os.environ
-            )
-            deadline = monotonic() + 60
-            while memory.query(waits) == [0]:
-                assert monotonic() < deadline
-                assert child.poll() is None
-            child.kill()
-            child.wait()
+        killed_at(QUERIES["lock_theme"], {"theme": "zoo"})
         assert SECRET not in str(everything(memory)["memory_entries"])
         assert run("forget", "--subject", ANNA, "--execute").status == 0
         assert PrivateNotes(notes).without((SECRET,)) == (SECRET,)

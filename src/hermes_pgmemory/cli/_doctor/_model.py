@@ -11,12 +11,11 @@ from hermes_pgmemory.errors import PgMemoryError, UnembeddableText
 from hermes_pgmemory.models import Scope, Vector
 from hermes_pgmemory.question import Question
 from hermes_pgmemory.store import probe
+from hermes_pgmemory.tools import LIMIT_DEFAULT
 
 TIMEOUT_S: Final = 30.0
 """The first request may start and load the local model."""
 QUERY: Final = "When does the ship leave the harbour?"
-HITS: Final = 5
-"""What a recall asks for by default."""
 ANSWER: Final = "The boat sails from the port at nine in the morning."
 UNRELATED: Final = "Whisk the egg whites with sugar until they are stiff."
 BATCH: Final = 64
@@ -121,7 +120,7 @@ def recall(world: World) -> Finding:
         text=QUERY,
         vector=vector,
         scope=Scope(theme=None, subject=None, include_shared=True),
-        limit=HITS,
+        limit=LIMIT_DEFAULT,
         scale=profile_for(model.name).scale,
     )
     spent = probe.time_search(world.dsn, question, model=model.name)
