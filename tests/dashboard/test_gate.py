@@ -15,7 +15,7 @@ from hermes_pgmemory.errors import ConfigError, SchemaError
 from hermes_pgmemory.models import Theme
 from hermes_pgmemory.store import Store
 from hermes_pgmemory.store.connection import READER
-from hermes_pgmemory.store.dashboard import FIRST
+from hermes_pgmemory.store.steps import FIRST
 
 pytestmark = pytest.mark.xdist_group("dashboard")
 

@@ -10,7 +10,7 @@ import pytest
 from hermes_pgmemory.dashboard import charts, words
 from hermes_pgmemory.dashboard.watched import Watched
 from hermes_pgmemory.errors import DatabaseUnavailable
-from hermes_pgmemory.store.dashboard import Delegation, Hour
+from hermes_pgmemory.store.seen import Delegation, Hour
 
 NOW = datetime(2026, 3, 5, 14, 30, tzinfo=UTC)
 

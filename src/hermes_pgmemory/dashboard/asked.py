@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 from starlette.requests import Request
 
 from hermes_pgmemory.errors import BadRequest
-from hermes_pgmemory.store.dashboard import FIRST, Place
+from hermes_pgmemory.store.steps import FIRST, Place
 
 MAX_DIGITS: Final = 19
 """Of a row's id."""

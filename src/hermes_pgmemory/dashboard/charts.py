@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from hermes_pgmemory.dashboard.words import cut, short
-from hermes_pgmemory.store.dashboard import Delegation, Hour
+from hermes_pgmemory.store.seen import Delegation, Hour
 
 TALL: Final = 150.0
 """Pixels of the highest bar."""

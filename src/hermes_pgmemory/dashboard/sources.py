@@ -21,8 +21,9 @@ from hermes_pgmemory.models import EntryHit, Scope, Theme, ThemeCount, TurnHit
 from hermes_pgmemory.paths import HomePaths
 from hermes_pgmemory.recall import Answer, Deadline, Recall
 from hermes_pgmemory.store import Store
-from hermes_pgmemory.store.dashboard import Hour, Views
+from hermes_pgmemory.store.dashboard import Views
 from hermes_pgmemory.store.history import Change
+from hermes_pgmemory.store.seen import Hour
 
 DAYS: Final = 30
 """How far back activity is counted."""

@@ -30,7 +30,8 @@ from hermes_pgmemory.maintenance.runs import (
 from hermes_pgmemory.maintenance.themes import is_governed, label, themes_to_remap
 from hermes_pgmemory.models import Theme
 from hermes_pgmemory.store import Store, Table
-from hermes_pgmemory.store.maintenance import Done, Part, Place, Untidy
+from hermes_pgmemory.store.maintenance import Part, Untidy
+from hermes_pgmemory.store.steps import Done, Place
 from hermes_pgmemory.store.upkeep import NAMES
 
 __all__ = [

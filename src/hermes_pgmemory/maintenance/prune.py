@@ -23,7 +23,8 @@ from hermes_pgmemory.maintenance.runs import (
 )
 from hermes_pgmemory.maintenance.themes import label
 from hermes_pgmemory.store import Store
-from hermes_pgmemory.store.maintenance import Aged, Place
+from hermes_pgmemory.store.maintenance import Aged
+from hermes_pgmemory.store.steps import Place
 
 MAX_DAYS: Final = 36_500
 MAX_ROWS: Final = 1_000_000_000

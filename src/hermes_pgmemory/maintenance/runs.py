@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from hermes_pgmemory.store import Store
-from hermes_pgmemory.store.maintenance import Done, Place
+from hermes_pgmemory.store.steps import Done, Place
 
 PART_TIMEOUT_S: Final = 30.0
 READ_TIMEOUT_S: Final = 600.0

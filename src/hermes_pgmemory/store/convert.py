@@ -15,8 +15,8 @@ import psycopg
 from psycopg import errors as pg
 
 from hermes_pgmemory.store import online, runlog
-from hermes_pgmemory.store.maintenance import Done, Place
 from hermes_pgmemory.store.queries import QUERIES
+from hermes_pgmemory.store.steps import Done, Place
 from hermes_pgmemory.store.upkeep import NAMED, NAMES, Table
 
 _SURVEY: Final[dict[tuple[Table, bool], LiteralString]] = {

@@ -21,6 +21,7 @@ from hermes_pgmemory.store.history import History
 from hermes_pgmemory.store.queries import QUERIES
 from hermes_pgmemory.store.runlog import LoggedRun
 from hermes_pgmemory.store.stats import TableSize
+from hermes_pgmemory.store.steps import Done, Place
 from hermes_pgmemory.store.upkeep import Table
 
 
@@ -43,26 +44,6 @@ class Aged(StrEnum):
     """Entries that no file holds any more."""
     HISTORY = "history"
     """What entries said before."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """The last row looked at; the next part begins behind it."""
-
-    id: int = 0
-    at: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
-    """What one part came to."""
-
-    seen: int
-    """Rows looked at; fewer than asked for: the theme has no more."""
-    affected: int
-    dropped: int
-    """Those of `affected` that were deleted as duplicates of a row that stays."""
-    reached: Place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
