@@ -37,7 +37,9 @@ from hermes_pgmemory.cli import _database, _print, _progress
 from hermes_pgmemory.cli._result import Result, Status, Table
 
 if TYPE_CHECKING:
-    from hermes_pgmemory.maintenance.forget import Forgotten, Proof, Whom
+    from hermes_pgmemory.maintenance.forget import Forgotten
+    from hermes_pgmemory.maintenance.proof import Proof
+    from hermes_pgmemory.maintenance.whom import Whom
     from hermes_pgmemory.store import Store
     from hermes_pgmemory.store.forget import Held
 
@@ -80,7 +82,7 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> Result:
     """Forget, or say what would be forgotten."""
-    from hermes_pgmemory.maintenance import forget  # noqa: PLC0415
+    from hermes_pgmemory.maintenance import forget, whom  # noqa: PLC0415
     from hermes_pgmemory.paths import HomePaths  # noqa: PLC0415
 
     contact = _contact(args)
@@ -90,10 +92,10 @@ def run(args: Namespace) -> Result:
         who: Whom
         held: list[Held] = []
         if args.theme is not None:
-            who = forget.Whom(theme=args.theme)
+            who = whom.Whom(theme=args.theme)
         else:
             subjects = args.subject or _subjects(store, contact, args.platform)
-            who, held = forget.whom(store, paths, subjects=subjects)
+            who, held = whom.find(store, paths, subjects=subjects)
         with _progress.bar("search") as advance:
             done = forget.forget(
                 store, paths, who, held, execute=args.execute, advance=advance
