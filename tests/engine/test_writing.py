@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import gc
+import json
 import multiprocessing
 import os
 import shutil
@@ -169,6 +170,15 @@ class TestTurns:
             ("A", "user", LATER),
             ("C", "user", LATER),
         ]
+
+    def test_what_a_private_chat_brought_along_is_noted_as_its_contacts(self, home):
+        chat = home.agent("A", gateway_session_key="agent:main:telegram:dm:15550100001")
+        speaker = chat._session.speaker
+        chat.on_session_switch("B", parent_session_id="A", reason="branch")
+        noted = (home.path / "pgvector" / "lineage").read_text()
+        assert "15550100001" not in noted
+        told = json.loads(noted)
+        assert (told["theme"], told["subject"]) == (speaker.theme, speaker.subject)
 
     def test_delegations_leave_an_edge_and_a_turn(self, home, eventually):
         agent = home.agent("parent", gateway_session_key="marketing")
