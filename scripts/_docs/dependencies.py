@@ -58,10 +58,14 @@ def _wanted(name: str, extras: set[str]) -> list[str]:
 
 
 def _licence(found: Distribution) -> str:
-    told = found.metadata["License-Expression"] or found.metadata["License"] or ""
+    told = next(iter(_said(found, "License-Expression", "License")), "")
     if not told or "\n" in told:
-        kinds = found.metadata.get_all("Classifier") or []
+        kinds = _said(found, "Classifier")
         told = ", ".join(k.removeprefix(_LICENCE) for k in kinds if _LICENCE in k)
     if not told:
         raise Undocumented(f"{found.name} does not say what its licence is")
     return told
+
+
+def _said(found: Distribution, *keys: str) -> list[str]:
+    return [value for key in keys for value in found.metadata.get_all(key) or ()]
