@@ -22,7 +22,7 @@ from hermes_pgmemory.models import (
 )
 from hermes_pgmemory.moments import keepable
 from hermes_pgmemory.paths import HomePaths
-from hermes_pgmemory.session_keys import chat_of
+from hermes_pgmemory.session_keys import PLATFORMS, chat_of
 from hermes_pgmemory.settings_file import load_section
 from hermes_pgmemory.store.moved import (
     Moved,
@@ -97,7 +97,9 @@ class Aim:
             self._known[home] = chosen, settings
         return self._known[home]
 
-    def owner(self, *, name: str = "", user: str = "", key: str = "") -> Owner:
+    def owner(
+        self, *, name: str = "", user: str = "", key: str = "", platform: str = ""
+    ) -> Owner:
         """Return whose what somebody of elsewhere said is.
 
         Args:
@@ -105,21 +107,51 @@ class Aim:
             user: About whom it is. One that is a contact, by its looks or because the
                 platform is known, makes it that contact's.
             key: The conversation, where that may tell the contact.
+            platform: Where *user* wrote from, if the source says so. It makes no
+                contact of a user who does not look like one.
         """
-        contact = user if self.platform or _is_contact(user) else ""
-        session = key if _is_contact(key) else ""
-        if contact and not self.platform:
+        looks = is_contact(user)
+        known = self.platform or (platform if looks and platform in PLATFORMS else "")
+        contact = user if known or looks else ""
+        session = key if is_contact(key) else ""
+        if contact and not known:
             session = session or contact
+        if contact and known:
+            return self.heard(
+                name=name, platform=known, chat_type="dm", user=contact, key=session
+            )
+        return self.heard(name=name, key=session)
+
+    def heard(
+        self,
+        *,
+        name: str = "",
+        platform: str = "",
+        chat_type: str = "",
+        user: str = "",
+        chat: str = "",
+        key: str = "",
+    ) -> Owner:
+        """Return whose what was said in a chat is, by what the host told of the chat.
+
+        Args:
+            name: The agent, or what else a theme may be called after.
+            platform: Where it was said; on one where nobody chats, *name* decides.
+            chat_type: The host's word for its kind.
+            user: Who wrote, as the platform calls them.
+            chat: What the platform calls the chat.
+            key: The host's own key of it.
+        """
         _, settings = self.settings_of(self.home)
         who = resolve(
-            gateway_session_key=session or None,
+            gateway_session_key=key or None,
             agent_identity=self.theme or name,
             agent_workspace=WORKSPACE,
-            platform=self.platform if contact and self.platform else None,
-            chat_type="dm" if contact and self.platform else None,
-            user_id=contact if contact and self.platform else None,
+            platform=platform or None,
+            chat_type=chat_type or None,
+            user_id=user or None,
             user_id_alt=None,
-            chat_id=None,
+            chat_id=chat or None,
             policy=policy_of(settings),
         )
         subject = who.contact and who.contact.subject(bytes.fromhex(self.key))
@@ -201,5 +233,6 @@ def first_moment(said: Mapping[str, Any], *names: str) -> datetime | None:
     return next((at for at in found if at is not None), None)
 
 
-def _is_contact(text: str) -> bool:
+def is_contact(text: str) -> bool:
+    """Tell whether *text* looks like a person's or a group's, not like a theme."""
     return bool(text) and chat_of(tidy(text)) is not None
