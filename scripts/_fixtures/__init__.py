@@ -1,0 +1,1 @@
+"""Fixtures of `hermes-pgvector import`, written by the very programs it reads."""
