@@ -223,6 +223,21 @@ class TestHindsight:
         assert told.texts
         assert BOB not in str([one.write.metadata for one in told.entries])
 
+    def test_facts_without_ids_or_of_odd_types_keep_their_own(self, aim, bob, tmp_path):
+        chat = {"platform": "telegram", "chat_type": "dm", "user_id": BOB}
+        odd = {"id": [1], "tags": "x", "document_id": {}, "source_memory_ids": {"a": 1}}
+        items = [
+            {"text": "For all.", "metadata": {}},
+            {"text": "For Bob.", "metadata": chat},
+            {"text": "Odd.", "metadata": [], **odd},
+            {"text": "Seen.", "metadata": {}, "type": "observation", **odd},
+        ]
+        (tmp_path / "list.json").write_text(json.dumps(items))
+        told = Told(hindsight.read, aim, tmp_path / "list.json")
+        assert {text for _, text in told.texts} == {"For all.", "Odd."}
+        assert told.whose("For Bob.") == ("whatsapp-dm", bob)
+        assert told.left_out == [hindsight.MIXED]
+
     def test_pages_of_its_list_belong_together(self, aim, tmp_path):
         answer = json.loads((HINDSIGHT / "list.json").read_text())
         whole = Told(hindsight.read, aim, HINDSIGHT / "list.json")
