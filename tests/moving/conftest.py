@@ -15,9 +15,14 @@ from psycopg.conninfo import make_conninfo
 sys.path.insert(0, str(Path(__file__).parent))
 
 from moving_kit import Database
+from peers_kit import BOB, KEY
 
 from command_kit import Ran
 from hermes_pgmemory import cli
+from hermes_pgmemory.models import Subject
+from hermes_pgmemory.moving.values import Aim
+from hermes_pgmemory.session import Session
+from hermes_pgmemory.subjects import Veil
 
 
 @pytest.fixture(autouse=True)
@@ -85,3 +90,27 @@ def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
         return Ran(int(status), captured.out, captured.err)
 
     return run
+
+
+@pytest.fixture
+def aim(tmp_path: Path) -> Aim:
+    section = {"plugins": {"pgvector": {"turn_min_chars": 5}}}
+    (tmp_path / "config.yaml").write_text(json.dumps(section))
+    return Aim(home=tmp_path, key=KEY)
+
+
+@pytest.fixture
+def bob(tmp_path: Path) -> Subject:
+    """Whose rows are Bob's, for an agent that he writes to."""
+    live = {
+        "gateway_session_key": f"agent:main:telegram:dm:{BOB}",
+        "platform": "telegram",
+        "chat_type": "dm",
+        "user_id": BOB,
+        "chat_id": BOB,
+        "hermes_home": str(tmp_path),
+    }
+    session = Session.begin("s1", live).behind(Veil(bytes.fromhex(KEY), is_final=True))
+    subject = session.speaker.subject
+    assert subject
+    return subject
