@@ -7,6 +7,8 @@ Exit status: 0 done; 1 failed, and the line on standard error names what to chan
 from __future__ import annotations
 
 import argparse
+import atexit
+import gc
 import importlib
 import logging
 import pkgutil
@@ -109,7 +111,12 @@ def _complain(exc: Exception) -> Status:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command of `hermes-pgvector` and return its exit status."""
+    """Run one command of `hermes-pgvector` and return its exit status.
+
+    Without *argv* it is the one of the process, which ends with it.
+    """
+    if argv is None:
+        _collect_rarely()
     parser = argparse.ArgumentParser(
         prog=PROG,
         description=__doc__,
@@ -130,6 +137,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     load_dotenv(args.home)
     return dispatch(args)
+
+
+def _collect_rarely() -> None:
+    """Look for garbage rarely, and not at the end: what is imported all stays.
+
+    To look through it again and again takes a quarter of a short command's time.
+    """
+    gc.set_threshold(50_000, 20, 100)
+    atexit.register(gc.freeze)
 
 
 class _Version(argparse.Action):

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from hermes_pgmemory import embed
 from hermes_pgmemory.config import Settings
-from hermes_pgmemory.embed import make_embedder
 from hermes_pgmemory.embedded import EmbeddedServer
 from hermes_pgmemory.errors import PgMemoryError, Unavailable
 from hermes_pgmemory.models import EmbeddingModel, ThemeCount
@@ -134,7 +134,7 @@ def look_at_model(settings: Settings | None, looked: Looked) -> Part:
     facts = looked.facts
     if settings is None:
         return Part(State.UNKNOWN, "the settings cannot be read")
-    with closing(make_embedder(settings)) as embedder:
+    with closing(embed.make_embedder(settings)) as embedder:
         configured = embedder.name
     where = "an endpoint" if settings.embed_url else "this host"
     told: dict[str, Any] = {"configured": configured}
