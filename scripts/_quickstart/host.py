@@ -28,8 +28,8 @@ NOBODY: Final = Path(__file__).with_name("nobody.pem")
 It reads its list of authorities anew for each of dozens of clients; this one is short.
 """
 
-LEAN: Final = Path(__file__).with_name("lean")
-"""What makes a host start and end faster, where it is on its PYTHONPATH."""
+LEAN: Final = Path(__file__).parents[1] / "_lean"
+"""What makes a Python start and end faster where it is on its PYTHONPATH."""
 
 TURN_S: Final = 120.0
 """Seconds one turn may take, tool calls included."""
