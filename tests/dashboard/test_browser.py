@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -35,6 +35,7 @@ PAGES = {
     "journal": "/journal",
     "nothing": "/nothing",
 }
+DESK = {"width": 1280, "height": 720}
 PHONE = {"width": 375, "height": 740}
 
 
@@ -44,7 +45,7 @@ def browser() -> Iterator[Browser]:
     assert chromium, "install chromium: scripts/test does"
     with sync_playwright() as driver:
         browser = driver.chromium.launch(
-            executable_path=chromium, args=["--no-sandbox"]
+            executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]
         )
         yield browser
         browser.close()
@@ -65,25 +66,50 @@ def inside(browser: Browser, serve) -> Iterator[tuple[str, list[dict]]]:
     context.close()
 
 
-@pytest.fixture
-def open_page(browser: Browser, inside) -> Iterator:
-    """Open a page in a window of its own; nothing may go wrong in it unnoticed."""
+@pytest.fixture(scope="module")
+def window(browser: Browser, inside) -> Iterator[Callable[..., Page]]:
+    """Return a window, the same one for the same options: to open one is dear."""
     base, cookies = inside
-    contexts, wrong = [], []
+    opened: dict[str, Page] = {}
+
+    def window(**options) -> Page:
+        if (key := repr(options)) not in opened:
+            options.pop("of_its_own", None)
+            context = browser.new_context(base_url=base, **options)
+            context.add_cookies(cookies)
+            opened[key] = context.new_page()
+        return opened[key]
+
+    yield window
+    for page in opened.values():
+        page.context.close()
+
+
+@pytest.fixture
+def open_page(window: Callable[..., Page]) -> Iterator[Callable[..., Page]]:
+    """Open a page in a light, wide window; nothing may go wrong in it unnoticed."""
+    wrong: list[str] = []
+    used: list[Page] = []
+    heard = {
+        "console": lambda one: wrong.append(one.text),
+        "pageerror": lambda one: wrong.append(str(one)),
+    }
 
     def open_page(path: str, **options) -> Page:
-        context = browser.new_context(base_url=base, **options)
-        contexts.append(context)
-        context.add_cookies(cookies)
-        page = context.new_page()
-        page.on("console", lambda one: wrong.append(one.text))
-        page.on("pageerror", lambda one: wrong.append(str(one)))
+        page = window(**options)
+        used.append(page)
+        for event, listener in heard.items():
+            page.on(event, listener)
+        page.emulate_media(color_scheme="light")
+        page.set_viewport_size(DESK)
         page.goto(path)
         return page
 
     yield open_page
-    for context in contexts:
-        context.close()
+    for page in used:
+        page.goto("/static/style.css")  # a page on which nothing runs
+        for event, listener in heard.items():
+            page.remove_listener(event, listener)
     # Chromium reports the answer itself where it is an error.
     assert [one for one in wrong if "the server responded with" not in one] == []
 
@@ -204,7 +230,7 @@ def test_a_private_text_is_on_no_page(open_page):
 
 
 def test_the_overview_keeps_itself_fresh(open_page):
-    page = open_page("/journal")
+    page = open_page("/journal", of_its_own="clock")
     page.clock.install()
     page.goto("/")
     first = page.locator(".tiles dd").first
