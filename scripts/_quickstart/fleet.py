@@ -29,6 +29,9 @@ from hermes_pgmemory.paths import RUNTIME_DIR_VARIABLE, HomePaths
 COMMAND_S: Final = 120.0
 """Seconds that one of our commands may take."""
 
+LOOK_S: Final = 0.5
+"""How long to wait before looking again whether it is all there."""
+
 SETTLE_S: Final = 60.0
 """Seconds until every accepted write is in the database."""
 
@@ -118,6 +121,7 @@ class Fleet:
         while (counted := self._count()) != (entries, turns, 0):
             if time.monotonic() > deadline:
                 break
+            time.sleep(LOOK_S)
         if counted[:2] == (0, 0):
             raise HostError(f"nothing was stored: {self.complaint()}")
         return counted[:2]
@@ -194,12 +198,12 @@ class Fleet:
 
     def stop_server(self) -> int:
         """Stop the database and the embedding model, then sweep."""
-        for home in (self.second, self.first):
-            if home.path.exists():
-                try:
-                    self.pgvector(home, "server", "stop")
-                except HostError as exc:
-                    print(exc, file=sys.stderr)
+        # The second host has no database of its own, and the first one's model.
+        if self.first.path.exists():
+            try:
+                self.pgvector(self.first, "server", "stop")
+            except HostError as exc:
+                print(exc, file=sys.stderr)
         return processes.end(self.root, self.runtime)
 
 

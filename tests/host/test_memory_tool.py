@@ -161,3 +161,14 @@ def test_after_everything_the_rows_are_the_files_entries(
     for target, name in (("memory", "MEMORY.md"), ("user", "USER.md")):
         entries = sorted(gateway.home.file_entries(name))
         eventually(lambda t=target: sorted(shared_database.all_entries(t)), entries)
+
+
+def test_nothing_is_lost_when_the_gateway_is_told_to_end(
+    gateway: Gateway, shared_database: Database, theme: str
+):
+    last = memory(action="add", target="memory", content=f"{theme}: the last word")
+    gateway.ask(last, key=theme)
+    gateway.stop()
+    home = gateway.home
+    home.run("hermes-pgvector", "replay", "--home", str(home.path))
+    assert shared_database.entries(theme) == [f"{theme}: the last word"]

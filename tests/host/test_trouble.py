@@ -12,6 +12,7 @@ from _quickstart.chat_model import ChatModel
 from _quickstart.gateway import Gateway, free_port
 from _quickstart.host import LEAN, Home
 from host_kit import Database, MakeHome, Proxy, call, eventually, results_of
+from psycopg.conninfo import make_conninfo
 
 from hermes_pgmemory.models import EmbeddingModel
 
@@ -44,19 +45,7 @@ def converse(gateway: Gateway, theme: str) -> None:
 
 
 class TestOneClearLine:
-    def test_a_database_that_does_not_answer(
-        self, make_home: MakeHome, theme: str, tmp_path: Path
-    ):
-        dsn = f"host=127.0.0.1 port={free_port()} dbname=gone user=a password=hush"
-        home = make_home(tmp_path / "home", {"dsn": dsn})
-        with running(home, tmp_path) as gateway:
-            converse(gateway, theme)
-            eventually(lambda: len(warnings_of(home)), 1)
-        [line] = warnings_of(home)
-        assert "database" in line or "PostgreSQL" in line
-        assert "hush" not in "\n".join(home.log_lines())
-
-    def test_an_embedding_endpoint_that_does_not_answer(
+    def test_an_embedding_endpoint_that_does_not_answer_and_an_unknown_setting(
         self,
         make_home: MakeHome,
         chat_model: ChatModel,
@@ -70,6 +59,7 @@ class TestOneClearLine:
             "dsn": database.dsn,
             "embed_url": url,
             "embed_model": local_model.name,
+            "prefetch_limits": 3,
         }
         home = make_home(tmp_path / "home", settings)
         with running(home, tmp_path) as gateway:
@@ -80,7 +70,10 @@ class TestOneClearLine:
                 gateway, chat_model, theme, "recall_memory", query="fact 1"
             )
             assert found[0]["content"] == "fact 1"
-        assert len(warnings_of(home)) == 1
+        setting, endpoint = warnings_of(home)
+        assert "prefetch_limits" in setting
+        assert "did you mean 'prefetch_limit'" in setting
+        assert "stored without vectors" in endpoint
 
     def test_a_database_that_nobody_migrated(
         self, make_home: MakeHome, unmigrated: Database, theme: str, tmp_path: Path
@@ -91,17 +84,6 @@ class TestOneClearLine:
             eventually(lambda: len(warnings_of(home)), 1)
         [line] = warnings_of(home)
         assert "hermes-pgvector migrate" in line
-
-    def test_a_setting_that_does_not_exist(
-        self, make_home: MakeHome, database: Database, theme: str, tmp_path: Path
-    ):
-        home = make_home(tmp_path / "home", {"dsn": database.dsn, "prefetch_limits": 3})
-        with running(home, tmp_path) as gateway:
-            converse(gateway, theme)
-            eventually(lambda: len(database.entries(theme)), 3)
-        [line] = warnings_of(home)
-        assert "prefetch_limits" in line
-        assert "did you mean 'prefetch_limit'" in line
 
     def test_a_package_that_is_not_installed(
         self, make_home: MakeHome, database: Database, theme: str, tmp_path: Path
@@ -121,18 +103,7 @@ class TestOneClearLine:
         [line] = warnings_of(home)
         assert "pip install hermes-pgmemory" in line
 
-
-class TestNothingIsLost:
-    def test_when_the_gateway_is_told_to_end(
-        self, host_home: Home, database: Database, theme: str, tmp_path: Path
-    ):
-        with running(host_home, tmp_path) as gateway:
-            add = call("memory", action="add", target="memory", content="the last word")
-            gateway.ask(add, key=theme)
-        host_home.run("hermes-pgvector", "replay", "--home", str(host_home.path))
-        assert database.entries(theme) == ["the last word"]
-
-    def test_when_it_is_killed_while_the_database_is_away(
+    def test_a_database_that_does_not_answer_and_nothing_is_lost_by_a_kill_meanwhile(
         self,
         make_home: MakeHome,
         proxy: Proxy,
@@ -140,11 +111,16 @@ class TestNothingIsLost:
         theme: str,
         tmp_path: Path,
     ):
-        home = make_home(tmp_path / "home", {"dsn": proxy.dsn})
+        dsn = make_conninfo(proxy.dsn, password="hush")
+        home = make_home(tmp_path / "home", {"dsn": dsn})
         proxy.shut()
         with running(home, tmp_path) as gateway:
             converse(gateway, theme)
+            eventually(lambda: len(warnings_of(home)), 1)
             gateway.kill()
+        [line] = warnings_of(home)
+        assert "database" in line or "PostgreSQL" in line
+        assert "hush" not in "\n".join(home.log_lines())
         proxy.open()
         with running(home, tmp_path) as gateway:
             facts = [f"fact {number}" for number in range(3)]
