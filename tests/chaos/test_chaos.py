@@ -60,14 +60,17 @@ def _path() -> str:
     return os.pathsep.join(filter(None, [given, str(ROOT / "scripts")]))
 
 
-@pytest.mark.timeout(600)  # three quarters of a minute, on two idle cores
+ROUNDS, SEED = 7, 3
+
+
+@pytest.mark.timeout(600)  # half a minute, on two idle cores
 def test_rounds_of_faults_lose_double_and_reorder_nothing(chaos, folder):
-    run = chaos("--rounds", "10", "--seed", "3")
+    run = chaos("--rounds", str(ROUNDS), "--seed", str(SEED))
     out, told = run.communicate()
     figures = json.loads(out.splitlines()[-1])
     wrong = (figures["lost"], figures["duplicated"], figures["out_of_order"])
     assert (run.returncode, wrong) == (0, (0, 0, 0)), told
-    assert figures["rounds"] == 10
+    assert figures["rounds"] == ROUNDS
     assert figures["stored"] == figures["accepted"] > 0
     assert list(folder.iterdir()) == []
 
@@ -91,9 +94,21 @@ class TestPlan:
         assert list(plan.rounds(7, 20))[:5] == list(plan.rounds(7, 5))
         assert list(plan.rounds(7, 5)) != list(plan.rounds(8, 5))
 
-    def test_some_rounds_see_every_fault(self):
-        seen = {event.fault for act in plan.rounds(3, 6) for event in act.events}
+    def test_the_rounds_that_are_played_here_see_everything(self):
+        acts = list(plan.rounds(SEED, ROUNDS))
+        # Nobody notices a line that is cut where nobody has one.
+        lines = {plan.Fault.CUT, plan.Fault.HALT, plan.Fault.DEAFEN}
+        seen = {
+            event.fault
+            for act in acts
+            for event in act.events
+            if not (act.dark and event.fault in lines)
+        }
         assert seen == set(plan.Fault)
+        assert {end for act in acts for end in act.endings.values()} == {*plan.Ending}
+        assert {act.dark for act in acts} == {True, False}
+        assert {act.outlasting for act in acts if not act.dark} == {True, False}
+        assert any(act.kill_drainer_after_s for act in acts)
 
 
 class TestJudging:

@@ -76,15 +76,18 @@ def test_the_reference_tells_of_every_setting(site: Path):
 
 
 @pytest.mark.parametrize("name", [name for name, _ in cli.commands()])
-def test_the_reference_says_what_a_command_says_itself(site: Path, name: str):
-    done = subprocess.run(
-        [sys.executable, "-m", "hermes_pgmemory", name, "--help"],
-        env={**os.environ, "COLUMNS": "80"},
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    assert done.stdout.strip() in words_of(site / "reference" / "commands.html")
+def test_the_reference_says_what_a_command_says_itself(
+    site: Path,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit) as ended:
+        cli.main([name, "--help"])
+    assert ended.value.code == 0
+    said = capsys.readouterr().out.strip()
+    assert said in words_of(site / "reference" / "commands.html")
 
 
 def test_the_reference_tells_of_every_metric(site: Path):

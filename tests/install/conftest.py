@@ -54,6 +54,7 @@ class Environment:
             "PIP_NO_INDEX": "1",
             "PIP_NO_BUILD_ISOLATION": "0",  # pip's word for "no isolation"
             "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+            "PIP_NO_COMPILE": "1",  # most is never imported
             "NO_COLOR": "1",
             **self.env,
             **extra_env,

@@ -10,6 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from _quickstart.chat_model import ChatModel
+from _quickstart.host import LEAN
 
 from hermes_pgmemory.paths import RUNTIME_DIR_VARIABLE
 
@@ -74,7 +75,8 @@ def test_install_talk_uninstall_talk(
     assert done.returncode == 0, done.stderr
     assert config.read_bytes() != before
     hermes = host.path / "bin" / "hermes"
-    done = host.run(hermes, "-z", keeping("Bees sleep at night."))
+    lean = {"PYTHONPATH": str(LEAN)}
+    done = host.run(hermes, "-z", keeping("Bees sleep at night."), **lean)
     assert done.returncode == 0, done.stderr
     assert "recall_memory" in tools(chat_model)
     command = host.path / "bin" / "hermes-pgvector"
@@ -88,7 +90,7 @@ def test_install_talk_uninstall_talk(
     assert not (home / "plugins" / "pgvector").exists()
     assert not host.can_import()
     assert (home / "memories" / "MEMORY.md").read_bytes() == memories
-    done = host.run(hermes, "-z", keeping("Owls do not."))
+    done = host.run(hermes, "-z", keeping("Owls do not."), **lean)
     assert done.returncode == 0, done.stderr
     assert "Understood" in done.stdout
     assert "pgvector" not in done.stdout + done.stderr

@@ -8,7 +8,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from metrics_kit import Agent, Served, configure
+from metrics_kit import Agent, Mother, Served, configure
 
 from hermes_pgmemory.paths import RUNTIME_DIR_VARIABLE
 
@@ -38,18 +38,25 @@ def folder(home: Path) -> Path:
     return home / "pgvector" / "metrics"
 
 
+@pytest.fixture(scope="session")
+def mother() -> Iterator[Mother]:
+    mother = Mother()
+    yield mother
+    mother.end()
+
+
 @pytest.fixture
-def agent(home: Path) -> Iterator[Callable[..., Agent]]:
+def agent(mother: Mother, home: Path) -> Iterator[Callable[..., Agent]]:
     """Start agents; those still running afterwards are killed."""
     started: list[Agent] = []
 
     def agent() -> Agent:
-        started.append(Agent(home))
+        started.append(Agent(mother, home))
         return started[-1]
 
     yield agent
     for one in started:
-        if one.process.returncode is None:
+        if one.lives:
             one.kill()
 
 

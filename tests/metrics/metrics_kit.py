@@ -6,10 +6,11 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -22,77 +23,131 @@ ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 PATIENCE_S = 30.0
 
-# Publishes often, so that a test need not wait.
-AGENT = """
-import os, sys
+# Has imported everything when an agent is asked for, and becomes one in a child that
+# it forks: as much a process as any, for a twentieth of the time.
+MOTHER = """
+import json, os, socket, sys
 from hermes_pgmemory import telemetry
 from hermes_pgmemory.telemetry import publisher
-publisher.EVERY_S = telemetry.EVERY_S = 0.02
+publisher.EVERY_S = telemetry.EVERY_S = 0.02  # often, so that a test need not wait
 from hermes_pgmemory.provider import PgvectorProvider
 
-def agent():
+def agent(home):
     provider = PgvectorProvider()
     provider.initialize(
-        's1', platform='api_server', hermes_home=sys.argv[1],
+        's1', platform='api_server', hermes_home=home,
         agent_context='primary', agent_identity='default', agent_workspace='hermes')
     return provider
 
-provider = agent()
-for line in sys.stdin:
-    verb, _, rest = line.strip().partition(' ')
-    if verb == 'write':
-        provider.on_memory_write('add', 'memory', rest)
-    elif verb == 'recall':
-        provider.prefetch(rest)
-    elif verb == 'fork':
-        if os.fork() == 0:
+def live(home):
+    provider = agent(home)
+    for line in sys.stdin:
+        verb, _, rest = line.strip().partition(' ')
+        if verb == 'write':
             provider.on_memory_write('add', 'memory', rest)
+        elif verb == 'recall':
+            provider.prefetch(rest)
+        elif verb == 'fork':
+            if os.fork() == 0:
+                provider.on_memory_write('add', 'memory', rest)
+                provider.shutdown()
+                os._exit(0)
+            os.wait()
+        elif verb == 'end':
             provider.shutdown()
-            os._exit(0)
-        os.wait()
-    elif verb == 'end':
-        provider.shutdown()
+            break
+        print('done', flush=True)
+
+line = socket.socket(fileno=int(sys.argv[1]))
+while True:
+    order, pipes, _, _ = socket.recv_fds(line, 65536, 2)
+    if not order:
         break
-    print('done', flush=True)
+    told = json.loads(order)
+    if dead := told.get('await'):
+        status = os.waitpid(dead, 0)[1]
+        line.send(str(os.waitstatus_to_exitcode(status)).encode())
+    elif pid := os.fork():
+        for pipe in pipes:
+            os.close(pipe)
+        line.send(str(pid).encode())
+    else:
+        line.close()
+        for number, pipe in enumerate(pipes):
+            os.dup2(pipe, number)
+            os.close(pipe)
+        os.environ.clear()
+        os.environ.update(told['env'])
+        live(told['home'])
+        break
 """
 
 Samples = Mapping[tuple[str, ...], float]
 """By name, then the labels as `name=value`."""
 
 
+class Mother:
+    """The process whose children are agents."""
+
+    def __init__(self) -> None:
+        self._line, there = socket.socketpair()
+        with there:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", MOTHER, str(there.fileno())],
+                pass_fds=[there.fileno()],
+                stdin=subprocess.DEVNULL,
+            )
+
+    def ask(self, pipes: Sequence[int] = (), **told: Any) -> int:
+        """Have a child born, whose standard input and output are *pipes*, or awaited.
+
+        Returns:
+            Its process id, or its exit status.
+        """
+        socket.send_fds(self._line, [json.dumps(told).encode()], pipes)
+        return int(self._line.recv(20))
+
+    def end(self) -> None:
+        self._line.close()
+        assert self._process.wait(PATIENCE_S) == 0
+
+
 class Agent:
     """A process with one agent, which does what it is told."""
 
-    def __init__(self, home: Path) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", AGENT, str(home)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+    def __init__(self, mother: Mother, home: Path) -> None:
+        stdin, ours = os.pipe()
+        theirs, stdout = os.pipe()
+        self._mother = mother
+        self._pid = mother.ask([stdin, stdout], home=str(home), env=dict(os.environ))
+        os.close(stdin)
+        os.close(stdout)
+        self._stdin, self._stdout = os.fdopen(ours, "w"), os.fdopen(theirs)
+        self.lives = True
 
     def do(self, *words: str) -> None:
         self.tell(*words)
-        assert self.process.stdout.readline() == "done\n"
+        assert self._stdout.readline() == "done\n"
 
     def tell(self, *words: str) -> None:
-        self.process.stdin.write(f"{' '.join(words)}\n")
-        self.process.stdin.flush()
+        self._stdin.write(f"{' '.join(words)}\n")
+        self._stdin.flush()
 
     def end(self) -> None:
         """Shut the agent down as a host does."""
         self.tell("end")
-        assert self.process.wait(PATIENCE_S) == 0
-        self._close()
+        assert self._gone() == 0
 
     def kill(self) -> None:
-        self.process.kill()
-        self.process.wait(PATIENCE_S)
-        self._close()
+        os.kill(self._pid, signal.SIGKILL)
+        assert self._gone() == -signal.SIGKILL
 
-    def _close(self) -> None:
-        self.process.stdin.close()
-        self.process.stdout.close()
+    def _gone(self) -> int:
+        status = self._mother.ask(**{"await": self._pid})
+        self.lives = False
+        self._stdin.close()
+        self._stdout.close()
+        return status
 
 
 class Served:
