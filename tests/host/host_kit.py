@@ -9,8 +9,8 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, Self
-from uuid import uuid4
 
 import psycopg
 import pytest
@@ -176,6 +176,21 @@ def _pump(source: socket.socket, sink: socket.socket) -> None:
             end.shutdown(socket.SHUT_RDWR)
 
 
+_asked = count(1)
+
+
+def look_up(
+    model: ChatModel, *calls: tuple[str, dict[str, Any]], words: str = "look-up"
+) -> str:
+    """Return a message that was never sent yet, upon which the model makes *calls*.
+
+    It is short, as nothing else of it is: each word of it is embedded twice.
+    """
+    message = f"{words} {next(_asked):04d}"
+    model.script[message] = calls
+    return message
+
+
 def call(tool: str, **arguments: Any) -> str:
     """Return a message line that makes the scripted model call *tool*."""
     return f"CALL {tool} {json.dumps(arguments)}"
@@ -215,8 +230,7 @@ def results_of(
     **arguments: Any,
 ) -> list[dict[str, Any]]:
     """Let the agent of *theme* call a recall tool; return the rows it was given."""
-    token = f"look-up {uuid4().hex}"
-    message = f"{token}\n{call(tool, **arguments)}"
+    message = look_up(model, (tool, arguments))
     gateway.ask(message, key=theme, history=history, session_id=session_id)
-    [answer] = tool_answers(model, token)
+    [answer] = tool_answers(model, message)
     return json.loads(answer)["results"]

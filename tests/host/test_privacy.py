@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from uuid import uuid4
 
 import psycopg
 import pytest
@@ -13,9 +12,9 @@ from _quickstart.gateway import Gateway
 from host_kit import (
     Database,
     MakeHome,
-    call,
     eventually,
     injected,
+    look_up,
     tool_answers,
 )
 from psycopg import sql
@@ -68,6 +67,7 @@ def session_of(key: str) -> str:
 @pytest.fixture(scope="module")
 def private_gateway(
     make_home: MakeHome,
+    chat_model: ChatModel,
     shared_database: Database,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Gateway]:
@@ -79,15 +79,13 @@ def private_gateway(
         config.write("logging: {level: DEBUG}\n")
     with Gateway(home, folder / "gateway.log") as gateway:
         for who, key in KEYS.items():
-            note = call("memory", action="add", target="user", content=NOTE.format(who))
-            task = call("delegate_task", goal=f"Greet {who} from the lighthouse")
-            delegates = f"\n{task}" if who in ("Anna", "Ivo") else ""
+            note = {"action": "add", "target": "user", "content": NOTE.format(who)}
+            task = {"goal": f"Greet {who} from the lighthouse"}
+            calls = [("memory", note), ("delegate_task", task)]
+            text = SPOKEN.format(who)
+            chat_model.script[text] = calls if who in ("Anna", "Ivo") else calls[:1]
             # As a bridge would name its sessions: after the chat.
-            gateway.ask(
-                f"{SPOKEN.format(who)}\n{note}{delegates}",
-                key=key,
-                session_id=session_of(key),
-            )
+            gateway.ask(text, key=key, session_id=session_of(key))
         eventually(
             lambda: shared_database.entries("whatsapp-dm", "user"),
             sorted(NOTE.format(who) for who in KEYS),
@@ -102,14 +100,14 @@ def test_a_contact_sees_their_own_and_nobody_elses(
     def ours(text: str) -> set[str]:
         return {name for name in KEYS if name in text}
 
-    token = f"{QUESTION} {uuid4().hex}"
     tools = ("recall_memory", "recall_conversation")
-    asked = "\n".join(call(tool, query=QUESTION) for tool in tools)
-    private_gateway.ask(f"{token}\n{asked}", key=KEYS[who])
-    for tool, found in zip(tools, tool_answers(chat_model, token), strict=True):
+    calls = [(tool, {"query": QUESTION}) for tool in tools]
+    asked = look_up(chat_model, *calls, words=QUESTION)
+    private_gateway.ask(asked, key=KEYS[who])
+    for tool, found in zip(tools, tool_answers(chat_model, asked), strict=True):
         assert ours(json.dumps(json.loads(found)["results"])) == {who}, tool
     # Their own note is in the prompt already; tests/engine sees it injected.
-    assert ours(injected(chat_model, token)) <= {who}
+    assert ours(injected(chat_model, asked)) <= {who}
 
 
 @pytest.mark.parametrize("scope", ["all", "whatsapp-dm", "session"])
@@ -119,11 +117,10 @@ def test_asking_for_more_does_not_help(
     tool, query = "recall_conversation", "the lighthouse on Sundays"
     boris = session_of(KEYS["Boris"])
     for key in (KEYS["Anna"], "marketing"):
-        token = f"look-up {uuid4().hex}"
-        request = call(tool, query=query, scope=scope)
-        private_gateway.ask(f"{token}\n{request}", key=key, session_id=boris)
+        asked = look_up(chat_model, (tool, {"query": query, "scope": scope}))
+        private_gateway.ask(asked, key=key, session_id=boris)
         # The host itself tells the model the session's history, tool calls included.
-        assert "Boris" not in tool_answers(chat_model, token)[-1]
+        assert "Boris" not in tool_answers(chat_model, asked)[-1]
 
 
 class TestNoIdStays:
