@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +16,8 @@ from hermes_pgmemory.dashboard.words import url
 pytestmark = pytest.mark.xdist_group("dashboard")
 
 ROOT = Path(__file__).parents[2]
-SHOTS = ROOT / "test-artifacts" / "dashboard"
+SHOTS = os.environ.get("DASHBOARD_SHOTS")
+"""A folder for a picture of each page, for who wants to look at them."""
 AXE = ROOT / ".venv" / "axe.min.js"
 PAGES = {
     "overview": "/",
@@ -115,8 +117,8 @@ def open_page(window: Callable[..., Page]) -> Iterator[Callable[..., Page]]:
 
 
 def shoot(page: Page, name: str) -> None:
-    SHOTS.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=SHOTS / f"{name}.png", full_page=True)
+    if SHOTS:
+        page.screenshot(path=Path(SHOTS, f"{name}.png"), full_page=True)
 
 
 def serious(page: Page, *rules: str) -> list[str]:
