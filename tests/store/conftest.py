@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from threading import Event
 from time import monotonic
 from typing import Any, LiteralString
 from uuid import uuid4
@@ -138,8 +139,10 @@ def eventually() -> Callable[[Callable[[], bool]], None]:
 
     def eventually(holds: Callable[[], bool]) -> None:
         deadline = monotonic() + 10
+        never = Event()
         while not holds():
             assert monotonic() < deadline, "it never happened"
+            never.wait(0.01)
 
     return eventually
 

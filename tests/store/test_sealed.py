@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from contextlib import closing
 from functools import cache, partial
 
@@ -12,13 +11,23 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from hermes_pgmemory.maintenance import index
-from hermes_pgmemory.models import Scope, Subject, Target, Theme
+from hermes_pgmemory.models import Facets, Scope, Subject, Target, Theme
 from hermes_pgmemory.question import Question
 from hermes_pgmemory.store import Store, sealed
 from hermes_pgmemory.store.sealed import mark_of
 from hermes_pgmemory.store.upkeep import Table
 
 ROWS = 3_000
+"""Enough for PostgreSQL to prefer an index, which takes it a third of a second."""
+HOME_ROWS = 2_500
+ADOPTED_ROWS = 4_500
+FEW = {Table.ENTRIES: 90, Table.TURNS: 500}
+"""Rows of a theme of few, among `ROWS + HOME_ROWS` of others."""
+ALICE = Subject("a" * 32)
+BOB = Subject("b" * 32)
+SHARES = {ALICE: 3, BOB: 55}
+"""Each has one row in so many."""
+CLI = '{"platform": "cli"}'
 WORK = Scope(theme=Theme("work"), subject=None)
 EVERYONE = Scope(theme=None, subject=None)
 QUESTION = [0.5, -1.0, 0.25]
@@ -46,7 +55,7 @@ def filling(table, rows=ROWS, *, theme="work", first=1, seed=3):
         " turn_key, metadata, embedding, model_id, tsv)",
     }[table]
     middle = {
-        Table.ENTRIES: "'memory', n::text, int4send(n),",
+        Table.ENTRIES: "'memory', n::text, sha256(n::text::bytea),",
         Table.TURNS: "'s' || n, 'user', n::text, int4send(n),",
     }[table]
     return (
@@ -71,16 +80,22 @@ def search(store, table):
 
 
 @pytest.fixture
-def ask(dsn, table):
-    """Ask as a process that has just started; returns ids."""
+def ask_on(table):
+    """Ask a database as a process that has just started; returns ids."""
 
-    def ask(scope=WORK, *, text="", vector=QUESTION, limit=10, **more):
+    def ask(dsn, scope=WORK, *, text="", vector=QUESTION, limit=10, **more):
         question = Question(text=text, vector=vector, scope=scope, limit=limit, **more)
         with closing(Store(dsn)) as store:
             hits = search(store, table)(question, timeout_s=30)
         return [hit.id for hit in hits]
 
     return ask
+
+
+@pytest.fixture
+def ask(dsn, ask_on):
+    """The same of the test's database."""
+    return partial(ask_on, dsn)
 
 
 @pytest.fixture
@@ -98,18 +113,54 @@ def nearest(memory, table):
 
 
 @pytest.fixture(scope="module")
-def sealed_of(new_template, template):
-    """The name of a database whose table has `ROWS` rows and indexes over them."""
+def made_by(new_template, template):
+    """Make a database by a statement, once; with indexes over its rows, if told."""
 
     @cache
-    def sealed_of(table):
+    def made_by(statement, *, min_rows=None):
         dsn = new_template(template=template)
         with psycopg.connect(dsn, autocommit=True) as conn:
-            conn.execute(filling(table))
-        seal(dsn)
-        return conninfo_to_dict(dsn)["dbname"]
+            conn.execute(statement)
+        if min_rows is not None:
+            seal(dsn, min_rows=min_rows)
+        return dsn
 
-    return sealed_of
+    return made_by
+
+
+@pytest.fixture
+def unsealed(made_by, table):
+    """A database to read whose table has `ROWS` rows."""
+    return made_by(filling(table))
+
+
+@pytest.fixture
+def sealed_once(made_by, table):
+    """The same with indexes over them."""
+    return made_by(filling(table), min_rows=1_000)
+
+
+@pytest.fixture
+def three_themes(made_by, table):
+    """A database to read; of three themes only `work` has an index of its own.
+
+    Every second row is of one platform.
+    """
+    homes = ROWS + 1
+    last = ROWS + HOME_ROWS
+    statements = [
+        filling(table),
+        filling(table, HOME_ROWS, theme="home", first=homes),
+        filling(table, FEW[table], theme="few", first=last + 1, seed=5),
+        f"UPDATE memory_entries SET metadata = '{CLI}' WHERE id % 2 = 0",
+        f"UPDATE conversations SET metadata = '{CLI}' WHERE id % 2 = 0",
+        "ANALYZE memory_entries, conversations",
+    ]
+    return made_by(";".join(statements), min_rows=2_800)
+
+
+def database_of(dsn):
+    return conninfo_to_dict(dsn)["dbname"]
 
 
 def agreement(found, true):
@@ -126,23 +177,56 @@ def used(memory):
     return {sealed.parse_name(name)[0]: scans for name, scans in rows}
 
 
-class TestAnswers:
-    def test_are_the_same_with_an_index_as_without(
-        self, memory, table, ask, nearest, dsn
+class TestWithoutAnIndex:
+    @pytest.fixture
+    def dsn(self, unsealed):
+        return unsealed
+
+    def test_answers_are_exact(self, ask, nearest):
+        assert ask() == nearest()
+
+    def test_a_word_still_finds_its_row(self, ask):
+        assert ask(text="tea 2045", vector=None)[0] == 2045
+
+    def test_a_common_word_alone_finds_rows_all_the_same(self, ask):
+        assert len(ask(text="tea", vector=None)) == 10
+
+    def test_words_are_looked_up_where_nothing_was_ever_analyzed(
+        self, new_database, unsealed, ask_on
     ):
-        fill(memory, table)
-        exact = ask()
-        assert exact == nearest()
-        seal(dsn)
+        dsn = new_database(template=database_of(unsealed))
+        with psycopg.connect(dsn) as conn:
+            conn.execute("DELETE FROM pg_statistic WHERE starelid > 16383")
+        assert ask_on(dsn, text="tea 2045", vector=None)[0] == 2045
+
+
+class TestWithAnIndex:
+    @pytest.fixture
+    def dsn(self, sealed_once):
+        return sealed_once
+
+    def test_answers_are_nearly_the_same(self, ask, nearest):
+        exact = nearest()
         assert agreement(ask(), exact) >= 0.9
         assert agreement(ask(EVERYONE), exact) >= 0.9
+
+    def test_a_word_still_finds_its_row(self, ask):
+        assert 2045 in ask(text="tea 2045", limit=500)
+
+    @pytest.mark.parametrize("table", [Table.ENTRIES])
+    def test_the_nearest_may_all_be_excluded(self, memory):
+        texts = {h.content for h in memory.entries("", vector=QUESTION, limit=500)}
+        assert len(texts) == 500
+        hits = memory.entries("", vector=QUESTION, exclude=texts, limit=20)
+        assert len(hits) == 20
+        assert texts.isdisjoint(hit.content for hit in hits)
 
 
 class TestOnceSealed:
     @pytest.fixture
-    def dsn(self, new_database, sealed_of, table):
+    def dsn(self, new_database, sealed_once):
         """A database whose table has `ROWS` rows and indexes over them."""
-        return new_database(template=sealed_of(table))
+        return new_database(template=database_of(sealed_once))
 
     def test_hold_the_rows_behind_the_watermark(self, memory, table, ask, nearest, dsn):
         fill(memory, table, 1_500, first=ROWS + 1, seed=4)
@@ -158,7 +242,7 @@ class TestOnceSealed:
         with closing(Store(dsn)) as store:
             question = Question(text="", vector=QUESTION, scope=WORK, limit=10)
             search(store, table)(question, timeout_s=30)
-            fill(memory, table, 1_500, first=ROWS + 1, seed=4)
+            fill(memory, table, 600, first=ROWS + 1, seed=4)
             seal(dsn)
             hits = search(store, table)(question, timeout_s=30)
             assert agreement([hit.id for hit in hits], nearest()) >= 0.9
@@ -182,29 +266,15 @@ class TestOnceSealed:
         )
         assert agreement(ask(), nearest(where="model_id = 2")) >= 0.9
 
-    def test_an_index_that_ends_its_scan_early_is_not_the_last_word(
-        self, memory, table, dsn, ask, nearest
-    ):
-        with psycopg.connect(dsn, autocommit=True) as conn:
-            name = sql.Identifier(conn.info.dbname)
-            # Only every seventh row is near; the scan may look at few.
-            conn.execute(
-                sql.SQL("ALTER DATABASE {} SET hnsw.max_scan_tuples = 1").format(name)
-            )
-        rand = random.Random(1)
-        question = [rand.random() for _ in range(3)]
-        memory.query("UPDATE memory_entries SET subject = 'x' WHERE id % 4 <> 0")
-        memory.query("UPDATE conversations SET subject = 'x' WHERE id % 4 <> 0")
-        assert len(ask(vector=question, limit=120)) == 120
-
 
 class TestChoice:
+    @pytest.fixture
+    def dsn(self, three_themes):
+        return three_themes
+
     def test_a_large_theme_uses_its_own_index_and_the_fleet_the_common_one(
-        self, memory, table, dsn, ask, eventually
+        self, memory, ask, eventually
     ):
-        fill(memory, table)
-        fill(memory, table, 2_500, theme="home", first=ROWS + 1)
-        seal(dsn, min_rows=2_800)
         assert set(used(memory)) == {"all", mark_of("work")}
         before = used(memory)
         ask()
@@ -214,92 +284,71 @@ class TestChoice:
         ask(EVERYONE)
         eventually(lambda: used(memory)["all"] > before["all"])
 
+    @pytest.mark.parametrize("theme", ["home", "few"])
     def test_a_theme_without_an_index_of_its_own_is_searched_exactly(
-        self, memory, table, dsn, ask, nearest
+        self, ask, nearest, theme
     ):
-        fill(memory, table)
-        fill(memory, table, 2_500, theme="home", first=ROWS + 1)
-        seal(dsn, min_rows=2_800)
-        home = Scope(theme=Theme("home"), subject=None)
-        assert ask(home) == nearest(where="agent_identity = 'home'")
+        scope = Scope(theme=Theme(theme), subject=None)
+        assert ask(scope) == nearest(where=f"agent_identity = '{theme}'")
 
-    def test_among_many_rows_a_word_still_finds_its_row(self, memory, table, dsn, ask):
-        fill(memory, table)
-        assert ask(text="tea 2345", vector=None)[0] == 2345
-        seal(dsn)
-        assert 2345 in ask(text="tea 2345", limit=500)
-
-    def test_a_common_word_alone_finds_rows_all_the_same(self, memory, table, ask):
-        fill(memory, table)
-        assert len(ask(text="tea", vector=None)) == 10
-
-    def test_words_are_looked_up_where_nothing_was_ever_analyzed(
-        self, memory, table, ask
+    def test_an_index_that_ends_its_scan_early_is_not_the_last_word(
+        self, new_database, ask_on, three_themes
     ):
-        fill(memory, table)
-        memory.query("DELETE FROM pg_statistic WHERE starelid > 16383")
-        assert ask(text="tea 2345", vector=None)[0] == 2345
+        dsn = new_database(template=database_of(three_themes))
+        with psycopg.connect(dsn, autocommit=True) as conn:
+            name = sql.Identifier(conn.info.dbname)
+            # Only every second row counts; the scan may look at few.
+            conn.execute(
+                sql.SQL("ALTER DATABASE {} SET hnsw.max_scan_tuples = 1").format(name)
+            )
+        found = ask_on(dsn, EVERYONE, facets=Facets(platform="cli"), limit=120)
+        assert len(found) == 120
 
 
 class TestNeverShort:
-    @pytest.mark.parametrize(
-        ("table", "percent"), [(Table.ENTRIES, 2), (Table.TURNS, 10)]
-    )
-    def test_a_theme_of_few_among_many(self, memory, table, dsn, ask, nearest, percent):
-        own = 12_000 * percent // 100
-        fill(memory, table, 12_000 - own, theme="home")
-        fill(memory, table, own, first=12_001 - own, seed=5)
-        seal(dsn)
-        assert ask(limit=5) == nearest(5, "agent_identity = 'work'")
+    @pytest.fixture
+    def dsn(self, made_by, table):
+        """A database to read: rows of contacts, of a session, of a target, and retired.
 
-    @pytest.mark.parametrize("share", [3, 60])
-    def test_one_contacts_rows(self, memory, table, dsn, ask, nearest, share):
-        alice = Subject("a" * 32)
-        fill(memory, table)
-        for name in ("memory_entries", "conversations"):
-            memory.query(
-                f"UPDATE {name} SET subject = '{alice}' WHERE id % {share} = 0"
-            )
-        seal(dsn)
-        scope = Scope(theme=Theme("work"), subject=alice)
-        found = ask(scope, limit=20)
+        None of these are many; with indexes over all.
+        """
+        statements = [
+            filling(table),
+            *(
+                f"UPDATE {name} SET subject = '{subject}' WHERE id % {share} = 1"
+                for name in ("memory_entries", "conversations")
+                for subject, share in SHARES.items()
+            ),
+            "UPDATE conversations SET session_id = 'rare' WHERE id % 90 = 0",
+            "UPDATE memory_entries SET target = 'user' WHERE id % 45 = 0",
+        ]
+        return made_by(";".join(statements), min_rows=1_000)
+
+    @pytest.mark.parametrize("subject", SHARES)
+    def test_one_contacts_rows(self, memory, ask, nearest, subject):
+        found = ask(Scope(theme=Theme("work"), subject=subject), limit=20)
         assert len(found) == 20
-        assert agreement(found, nearest(20, f"id % {share} = 0")) >= 0.9
+        assert agreement(found, nearest(20, f"subject = '{subject}'")) >= 0.9
 
-    def test_one_session_of_many(self, memory, dsn):
-        fill(memory, Table.TURNS)
-        memory.query("UPDATE conversations SET session_id = 'rare' WHERE id % 150 = 0")
-        seal(dsn)
+    @pytest.mark.parametrize("table", [Table.TURNS])
+    def test_one_session_of_many(self, memory):
         hits = memory.turns("", vector=QUESTION, session_id="rare", limit=12)
         assert len(hits) == 12
 
-    @pytest.mark.parametrize("kept", [100, 3])
-    def test_retired_rows(self, memory, dsn, kept):
-        fill(memory, Table.ENTRIES)
-        memory.query(
-            f"UPDATE memory_entries SET retired_at = now() WHERE id % {kept} <> 0"
-        )
-        seal(dsn)
-        hits = memory.entries("", vector=QUESTION, limit=20)
-        assert len(hits) == 20
-        assert all(hit.id % kept == 0 for hit in hits)
-
-    def test_rows_of_one_target(self, memory, dsn):
-        fill(memory, Table.ENTRIES)
-        memory.query("UPDATE memory_entries SET target = 'user' WHERE id % 40 = 0")
-        seal(dsn)
+    @pytest.mark.parametrize("table", [Table.ENTRIES])
+    def test_rows_of_one_target(self, memory):
         hits = memory.entries("", vector=QUESTION, target=Target.USER, limit=20)
         assert len(hits) == 20
 
-    def test_the_nearest_are_all_excluded(self, memory, dsn):
-        fill(memory, Table.ENTRIES)
-        memory.query("UPDATE memory_entries SET content_hash = sha256(content::bytea)")
-        seal(dsn)
-        texts = {h.content for h in memory.entries("", vector=QUESTION, limit=500)}
-        assert len(texts) == 500
-        hits = memory.entries("", vector=QUESTION, exclude=texts, limit=20)
-        assert len(hits) == 20
-        assert texts.isdisjoint(hit.content for hit in hits)
+
+@pytest.mark.parametrize("kept", [100, 3])
+def test_retired_rows_make_no_answer_short(memory, dsn, kept):
+    fill(memory, Table.ENTRIES)
+    memory.query(f"UPDATE memory_entries SET retired_at = now() WHERE id % {kept} <> 0")
+    seal(dsn)
+    hits = memory.entries("", vector=QUESTION, limit=20)
+    assert len(hits) == 20
+    assert all(hit.id % kept == 0 for hit in hits)
 
 
 class TestTypes:
@@ -308,7 +357,7 @@ class TestTypes:
     ):
         for name in ("memory_entries", "conversations"):
             memory.query(f"ALTER TABLE {name} ALTER embedding TYPE vector(3)")
-        fill(memory, table, 6_000)
+        fill(memory, table, ADOPTED_ROWS)
         exact = ask()
         assert exact == nearest()
         seal(dsn)
