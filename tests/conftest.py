@@ -41,6 +41,7 @@ from _quickstart.host import LEAN
 from _servers.cluster import Cluster
 from _servers.keeping import NotInTime, Servers
 
+import looking
 from log_scan import LogScan
 
 LONGEST = (
@@ -186,6 +187,12 @@ def _leave(folder: str) -> None:
     del os.environ[RUNTIME_DIR_VARIABLE]
 
 
+@pytest.fixture(autouse=True)
+def _nobody_looks_longer() -> Iterator[None]:
+    yield
+    looking.leave()
+
+
 @contextmanager
 def _private_server() -> Iterator[str]:
     try:
@@ -241,6 +248,7 @@ def _databases(superuser: psycopg.Connection) -> Iterator[Callable[..., str]]:
     def new(*, template: str = "template0") -> str:
         name = f"pgmemory_{uuid4().hex[:12]}"
         made.append(name)
+        looking.leave()
         names = (sql.Identifier(name), sql.Identifier(template))
         superuser.execute(clone.format(*names))
         return make_conninfo(superuser.info.dsn, dbname=name)

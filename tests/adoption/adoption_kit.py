@@ -13,6 +13,7 @@ from typing import Any, Final, LiteralString, Self
 
 import psycopg
 
+import looking
 from hermes_pgmemory.models import EmbeddingModel, Scope, Theme, Vector
 from hermes_pgmemory.question import Question
 
@@ -163,10 +164,7 @@ def _literal(embedding: Sequence[float] | None) -> str | None:
 
 def query(dsn: str, statement: LiteralString, *parameters: Any) -> list[Any]:
     """Rows of one column come as a plain list."""
-    with psycopg.connect(dsn, autocommit=True) as conn:
-        cursor = conn.execute(statement, parameters or None)
-        rows = cursor.fetchall() if cursor.description else []
-    return [row[0] if len(row) == 1 else row for row in rows]
+    return looking.column(dsn, statement, parameters or None)
 
 
 def shape(dsn: str) -> dict[str, list[str]]:

@@ -16,6 +16,7 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
+import looking
 from hermes_pgmemory import engines
 from hermes_pgmemory.provider import PgvectorProvider
 
@@ -53,8 +54,7 @@ class Home:
         return provider
 
     def rows(self, query: str, *parameters: object) -> list[tuple[Any, ...]]:
-        with psycopg.connect(self.dsn) as connection:
-            return connection.execute(query, parameters).fetchall()
+        return looking.look(self.dsn, query, parameters)
 
     def entries(self, theme: str) -> list[str]:
         rows = self.rows(

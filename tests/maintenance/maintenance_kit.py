@@ -15,8 +15,7 @@ from time import monotonic
 from typing import Any, LiteralString
 from uuid import uuid4
 
-import psycopg
-
+import looking
 from hermes_pgmemory.models import (
     Accepted,
     AddEntry,
@@ -70,10 +69,7 @@ class Memory:
 
     def query(self, statement: LiteralString, *parameters: Any) -> list[Any]:
         """Rows of one column come as a plain list."""
-        with psycopg.connect(self.dsn, autocommit=True) as conn:
-            cursor = conn.execute(statement, parameters or None)
-            rows = cursor.fetchall() if cursor.description else []
-        return [row[0] if len(row) == 1 else row for row in rows]
+        return looking.column(self.dsn, statement, parameters or None)
 
     def contents(self, theme: str = "work") -> list[str]:
         return self.query(

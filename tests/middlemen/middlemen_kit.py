@@ -13,6 +13,7 @@ from _servers.cluster import Cluster, rows
 from _servers.keeping import eventually
 from _servers.pooler import ADMIN, Pooler, program
 
+import looking
 from hermes_pgmemory.provider import PgvectorProvider
 
 __all__ = ["ADMIN", "Cluster", "Pooler", "eventually", "program", "rows"]
@@ -56,5 +57,4 @@ def recall(agent: PgvectorProvider, query: str) -> tuple[list[str], str | None]:
 
 def contents(dsn: str) -> list[str]:
     """Return the notes in the database, in the order of their arrival."""
-    found = rows(dsn, "SELECT content FROM memory_entries ORDER BY id")
-    return [content for (content,) in found]
+    return looking.column(dsn, "SELECT content FROM memory_entries ORDER BY id")

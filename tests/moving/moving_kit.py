@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import psycopg
-
+import looking
 from command_kit import Ran
 from hermes_pgmemory.models import (
     Accepted,
@@ -95,10 +94,7 @@ class Database:
 
     def query(self, statement: str, *parameters: Any) -> list[Any]:
         """Rows of one column come as a plain list."""
-        with psycopg.connect(self.dsn, autocommit=True) as conn:
-            cursor = conn.execute(statement, parameters or None)
-            rows = cursor.fetchall() if cursor.description else []
-        return [row[0] if len(row) == 1 else row for row in rows]
+        return looking.column(self.dsn, statement, parameters or None)
 
     def rows(self, *, where: str = "true") -> dict[str, list[Any]]:
         """Everything of each table but its ids, in an order that is always the same."""

@@ -9,9 +9,9 @@ from time import monotonic
 from typing import Any, LiteralString
 from uuid import uuid4
 
-import psycopg
 import pytest
 
+import looking
 from hermes_pgmemory.models import (
     Accepted,
     AddEntry,
@@ -84,10 +84,7 @@ class Driver:
 
     def query(self, statement: LiteralString, *parameters: Any) -> list[Any]:
         """Look past the store: rows of one column come as a plain list."""
-        with psycopg.connect(self.dsn, autocommit=True) as conn:
-            cursor = conn.execute(statement, parameters or None)
-            rows = cursor.fetchall() if cursor.description else []
-        return [row[0] if len(row) == 1 else row for row in rows]
+        return looking.column(self.dsn, statement, parameters or None)
 
     def contents(self) -> list[str]:
         return self.query("SELECT content FROM memory_entries ORDER BY id")
