@@ -66,17 +66,17 @@ class TestEffect:
     """One test per setting, named after it; each sees both sides of the switch."""
 
     @pytest.fixture(autouse=True)
-    def parts(self, home, eventually, endpoint, dsn: str):
+    def parts(self, home, eventually, endpoint, request):
         self.home, self.eventually, self.endpoint = home, eventually, endpoint
-        self.plain_dsn = dsn
-        """A database for vectors of the fake endpoint."""
+        self.plain_dsn = lambda: request.getfixturevalue("dsn")
+        """A database for vectors of the fake endpoint, where one is asked for."""
 
     def agent(self, theme: str = "marketing", **kwargs: Any):
         return self.home.agent(gateway_session_key=theme, **kwargs)
 
     def remote(self, **settings: Any):
         """Use the fake endpoint and a database made for it."""
-        self.home.dsn = self.plain_dsn
+        self.home.dsn = self.plain_dsn()
         self.home.configure(embed_url=self.endpoint.url, embed_model="test", **settings)
         return self.agent()
 
