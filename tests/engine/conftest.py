@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -80,7 +81,25 @@ def local_model_dsn(new_database: Callable[..., str], local_template: str) -> st
 
 @pytest.fixture
 def home(tmp_path: Path, local_model_dsn: str) -> Iterator[Home]:
-    home = Home(tmp_path / "home", local_model_dsn)
+    with _lived_in(tmp_path / "home", local_model_dsn) as home:
+        yield home
+
+
+@pytest.fixture(scope="class")
+def lasting_home(
+    tmp_path_factory: pytest.TempPathFactory,
+    new_template: Callable[..., str],
+    local_template: str,
+) -> Iterator[Home]:
+    """The same, for a class whose tests all leave it as it is, and use no other."""
+    path = tmp_path_factory.mktemp("lasting")
+    with _lived_in(path / "home", new_template(template=local_template)) as home:
+        yield home
+
+
+@contextmanager
+def _lived_in(path: Path, dsn: str) -> Iterator[Home]:
+    home = Home(path, dsn)
     yield home
     for provider in home.providers:
         provider.shutdown()
@@ -120,7 +139,7 @@ def outage(home: Home, server: str) -> Outage:
     return Outage(server, home.dsn)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def eventually() -> Callable[..., Any]:
     """Return a function that polls until a condition holds, or fails the test."""
 

@@ -34,6 +34,15 @@ def found(agent, query, **args):
 
 @pytest.fixture
 def fleet(home, eventually):
+    return _told(home, eventually)
+
+
+@pytest.fixture(scope="class")
+def lasting_fleet(lasting_home, eventually):
+    return _told(lasting_home, eventually)
+
+
+def _told(home, eventually):
     agents = {}
     for theme, note in NOTES.items():
         agents[theme] = home.agent(f"session of {theme}", gateway_session_key=theme)
@@ -49,38 +58,51 @@ def fleet(home, eventually):
 
 class TestThemes:
     @pytest.mark.parametrize("theme", NOTES)
-    def test_each_finds_its_own_and_no_others(self, fleet, theme):
+    def test_each_finds_its_own_and_no_others(self, lasting_fleet, theme):
         for asked, question in QUESTIONS.items():
             expected = [NOTES[theme]] if theme == asked else []
             assert [
-                note for note in found(fleet[theme], question) if note == NOTES[asked]
+                note
+                for note in found(lasting_fleet[theme], question)
+                if note == NOTES[asked]
             ] == expected
 
-    def test_all_themes_are_found_when_asked_for(self, fleet):
+    def test_all_themes_are_found_when_asked_for(self, lasting_fleet):
         for theme, question in QUESTIONS.items():
-            assert found(fleet["marketing"], question, scope="all")[0] == NOTES[theme]
+            assert (
+                found(lasting_fleet["marketing"], question, scope="all")[0]
+                == NOTES[theme]
+            )
 
-    def test_one_other_theme_is_found_by_name(self, fleet):
+    def test_one_other_theme_is_found_by_name(self, lasting_fleet):
         question = QUESTIONS["sales"]
-        assert found(fleet["trading"], question, scope="Sales") == [NOTES["sales"]]
+        assert found(lasting_fleet["trading"], question, scope="Sales") == [
+            NOTES["sales"]
+        ]
 
-    def test_a_result_says_where_and_when_it_is_from(self, fleet):
-        (hit,) = recall(fleet["sales"], QUESTIONS["sales"])["results"]
+    def test_a_result_says_where_and_when_it_is_from(self, lasting_fleet):
+        (hit,) = recall(lasting_fleet["sales"], QUESTIONS["sales"])["results"]
         assert hit["theme"] == "sales"
         assert hit["target"] == "memory"
         assert 0 < hit["relevance"] <= 1
         assert hit["created_at"].startswith("20")
 
 
-class TestPrefetch:
+class TestPrefetchByMeaning:
     @pytest.mark.parametrize("theme", NOTES)
-    def test_the_question_brings_the_note_that_bears_on_it(self, fleet, theme):
-        assert NOTES[theme] in fleet[theme].prefetch(QUESTIONS[theme])
+    def test_the_question_brings_the_note_that_bears_on_it(self, lasting_fleet, theme):
+        assert NOTES[theme] in lasting_fleet[theme].prefetch(QUESTIONS[theme])
 
-    def test_a_question_about_something_else_brings_nothing(self, fleet):
-        for agent in fleet.values():
+    def test_a_question_about_something_else_brings_nothing(self, lasting_fleet):
+        for agent in lasting_fleet.values():
             assert agent.prefetch("How do volcanoes form under the sea?") == ""
 
+    @pytest.mark.parametrize("query", ["", "   ", "\n"])
+    def test_a_blank_question_asks_nothing(self, lasting_fleet, query):
+        assert lasting_fleet["marketing"].prefetch(query) == ""
+
+
+class TestPrefetch:
     def test_the_question_asked_now_counts_not_the_last_one(self, fleet):
         agent = fleet["marketing"]
         agent.queue_prefetch("How do volcanoes form under the sea?")
@@ -98,10 +120,6 @@ class TestPrefetch:
         agent.system_prompt_block()
         (home.path / "memories" / "MEMORY.md").write_text(NOTES["marketing"])
         assert NOTES["marketing"] in agent.prefetch(QUESTIONS["marketing"])
-
-    @pytest.mark.parametrize("query", ["", "   ", "\n"])
-    def test_a_blank_question_asks_nothing(self, fleet, query):
-        assert fleet["marketing"].prefetch(query) == ""
 
     def test_what_two_notes_say_alike_is_told_once(self, home, fleet, eventually):
         agent = fleet["marketing"]
@@ -280,13 +298,17 @@ class TestTools:
         ],
         ids=str,
     )
-    def test_bad_arguments_are_named_in_one_line(self, fleet, args):
-        answer = json.loads(fleet["sales"].handle_tool_call("recall_memory", args))
+    def test_bad_arguments_are_named_in_one_line(self, lasting_fleet, args):
+        answer = json.loads(
+            lasting_fleet["sales"].handle_tool_call("recall_memory", args)
+        )
         assert list(answer) == ["error"]
         assert "\n" not in answer["error"]
 
-    def test_an_unknown_tool_is_named(self, fleet):
-        answer = json.loads(fleet["sales"].handle_tool_call("recall_dreams", {}))
+    def test_an_unknown_tool_is_named(self, lasting_fleet):
+        answer = json.loads(
+            lasting_fleet["sales"].handle_tool_call("recall_dreams", {})
+        )
         assert "recall_dreams" in answer["error"]
 
     @pytest.mark.parametrize(
@@ -308,8 +330,8 @@ class TestTools:
         ],
         ids=range(13),
     )
-    def test_any_query_is_answered(self, fleet, query):
-        assert "results" in recall(fleet["sales"], query)
+    def test_any_query_is_answered(self, lasting_fleet, query):
+        assert "results" in recall(lasting_fleet["sales"], query)
 
     def test_before_initialize_a_tool_says_that_memory_is_not_there(self):
         provider = PgvectorProvider()
