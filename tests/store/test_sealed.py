@@ -140,16 +140,17 @@ def unsealed(made_by, table):
 def sealed_once(made_by, table):
     """A database to read; of three themes only `work` has an index of its own.
 
-    Every second row is old.
+    The half that is far from the question is old.
     """
+    far = f"(embedding <=> '{QUESTION}') > 1"
     homes = ROWS + 1
     last = ROWS + HOME_ROWS
     statements = [
         filling(table),
         filling(table, HOME_ROWS, theme="home", first=homes),
         filling(table, FEW[table], theme="few", first=last + 1, seed=5),
-        f"UPDATE memory_entries SET updated_at = '{OLD}' WHERE id % 2 = 0",
-        f"UPDATE conversations SET ts = '{OLD}' WHERE id % 2 = 0",
+        f"UPDATE memory_entries SET updated_at = '{OLD}' WHERE {far}",
+        f"UPDATE conversations SET ts = '{OLD}' WHERE {far}",
         "ANALYZE memory_entries, conversations",
     ]
     return made_by(";".join(statements), min_rows=2_800)
@@ -307,7 +308,7 @@ class TestChoice:
         dsn = new_database(template=database_of(sealed_once))
         with psycopg.connect(dsn, autocommit=True) as conn:
             name = sql.Identifier(conn.info.dbname)
-            # Only every second row counts; the scan may look at few.
+            # The scan may look at few, and only those that are far count.
             conn.execute(
                 sql.SQL("ALTER DATABASE {} SET hnsw.max_scan_tuples = 1").format(name)
             )
