@@ -1,4 +1,7 @@
-"""What the tests of the MCP server share: real servers, and the SDK's own client."""
+"""What the tests of the MCP server share: real servers, and the SDK's own client.
+
+The SDK takes half a second to import, and each process that runs tests reads this.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,16 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
+import pytest
 from anyio.from_thread import BlockingPortal
-from mcp import ClientSession, StdioServerParameters
-from mcp.client.stdio import stdio_client
-from mcp.client.streamable_http import streamable_http_client
-from mcp.types import CallToolResult
+from pydantic import AnyUrl
+
+if TYPE_CHECKING:
+    from mcp import ClientSession
+    from mcp.types import CallToolResult
 
 TOKEN = "a-token-of-this-test-alone"
 COMMAND = [sys.executable, "-m", "hermes_pgmemory", "mcp"]
@@ -68,6 +73,14 @@ class Client:
         assert told(answer).keys() == {"error", "type"}
         return told(answer)["type"]
 
+    def unreadable(self, address: str) -> str:
+        """Return why a resource cannot be read."""
+        from mcp import McpError  # noqa: PLC0415
+
+        with pytest.raises(McpError) as refused:
+            self.ask("read_resource", AnyUrl(address))
+        return str(refused.value)
+
     def result(self, tool: str, arguments: Mapping[str, Any]) -> CallToolResult:
         return self.ask("call_tool", tool, dict(arguments))
 
@@ -85,6 +98,9 @@ def told(answer: CallToolResult) -> dict[str, Any]:
 
 @asynccontextmanager
 async def by_stdio(home: Path, theme: str) -> AsyncIterator[ClientSession]:
+    from mcp import ClientSession, StdioServerParameters  # noqa: PLC0415
+    from mcp.client.stdio import stdio_client  # noqa: PLC0415
+
     command, *words = COMMAND
     parameters = StdioServerParameters(
         command=command,
@@ -103,6 +119,9 @@ async def by_stdio(home: Path, theme: str) -> AsyncIterator[ClientSession]:
 async def by_http(
     url: str, theme: str, token: str = TOKEN
 ) -> AsyncIterator[ClientSession]:
+    from mcp import ClientSession  # noqa: PLC0415
+    from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415
+
     headers = {"Authorization": f"Bearer {token}", "X-Hermes-Session-Key": theme}
     async with (
         httpx.AsyncClient(headers=headers, timeout=30, trust_env=False) as http,

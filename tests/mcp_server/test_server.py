@@ -9,20 +9,20 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from mcp import McpError
 from mcp_kit import COMMAND, TOKEN, Client, told
-from pydantic import AnyUrl
 
 from hermes_pgmemory import cli
 from hermes_pgmemory.mcp_server.entry import Entry
-from hermes_pgmemory.mcp_server.protocol import MemoryServer
 from hermes_pgmemory.provider import PgvectorProvider
 from hermes_pgmemory.tools import TOOL_SCHEMAS
+
+if TYPE_CHECKING:
+    from hermes_pgmemory.mcp_server.protocol import MemoryServer
 
 PRICE = "Northwind Traders only buys when freight is included in the price."
 QUESTION = "What does Northwind expect about shipping costs?"
@@ -118,8 +118,8 @@ class TestByEitherTransport:
         assert "</memory-context>" not in contents.text
         [template] = client.ask("list_resource_templates").resourceTemplates
         assert template.uriTemplate == "memory://theme/{theme}"
-        with pytest.raises(McpError, match="addresses begin with memory://theme/"):
-            client.ask("read_resource", AnyUrl("file:///etc/passwd"))
+        why = client.unreadable("file:///etc/passwd")
+        assert "addresses begin with memory://theme/" in why
         client.call("forget", text="Halden")
 
 
@@ -164,8 +164,8 @@ def test_a_private_chat_sees_its_own_rows_only(over_http):
     for tool in ("recall_memory", "recall_conversation"):
         assert alice.refused(tool, query="x", scope="all") == "BadRequest"
         assert alice.refused(tool, query="x", scope="sales") == "BadRequest"
-    with pytest.raises(McpError, match="private chats recall only their own"):
-        alice.ask("read_resource", AnyUrl("memory://theme/sales"))
+    why = alice.unreadable("memory://theme/sales")
+    assert "private chats recall only their own" in why
     listed = over_http("sales").call("list_themes")["themes"]
     assert "whatsapp-dm" not in [one["theme"] for one in listed]
 
@@ -268,6 +268,8 @@ class TestInTrouble:
     @pytest.fixture
     def offering(self, tmp_path) -> Iterator[Callable[..., MemoryServer]]:
         """Make servers, without a transport, of homes with some settings."""
+        from hermes_pgmemory.mcp_server import protocol  # noqa: PLC0415 - see mcp_kit
+
         with ExitStack() as stack:
 
             def offering(*, read_only: bool = False, **settings: Any) -> MemoryServer:
@@ -275,7 +277,7 @@ class TestInTrouble:
                 (tmp_path / "config.yaml").write_text(json.dumps(config))
                 entry = Entry(tmp_path, "sales")
                 stack.callback(entry.close)
-                return MemoryServer(entry, read_only=read_only)
+                return protocol.MemoryServer(entry, read_only=read_only)
 
             yield offering
 
