@@ -349,7 +349,7 @@ def agents(dsn: str) -> Iterator[list[str]]:
         store = Store(dsn, model="test", pool_size=1)
         agent = Memory(store, dsn)
         try:
-            while not over.is_set() and monotonic() < deadline:
+            while not over.wait(0.02) and monotonic() < deadline:
                 name = f"live {len(written)}"
                 now = datetime.now(UTC)
                 batch = agent.accept(
