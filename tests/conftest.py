@@ -37,7 +37,6 @@ from hermes_pgmemory.store import Store, migrate
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
-from _quickstart.host import LEAN
 from _servers.cluster import Cluster
 from _servers.keeping import NotInTime, Servers
 
@@ -54,9 +53,6 @@ LONGEST = (
 """Files and folders whose tests run longest, longest first; in `tests/`."""
 SPLIT = ("tests/host/test_quickstart.py", "tests/host/test_trouble.py")
 """Files whose tests share nothing, and take too long for one worker."""
-
-THRESHOLDS = (700, 10, 10)
-"""After how many objects Python looks for garbage, by itself."""
 
 HBA = """\
 local all pgmemory_locked_out scram-sha-256
@@ -103,11 +99,6 @@ def pytest_configure(config: pytest.Config) -> None:
     # What is compiled is kept, or every worker and every child compiles it again.
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    # For children; a test process looks for garbage as often as any other.
-    paths = [str(LEAN), *filter(None, [os.environ.get("PYTHONPATH")])]
-    if str(LEAN) not in os.pathsep.join(paths[1:]):
-        os.environ["PYTHONPATH"] = os.pathsep.join(paths)
-    gc.set_threshold(*THRESHOLDS)
     # Only now: pytest rewrites all of it, which takes a second if that is not kept.
     from hypothesis import settings  # noqa: PLC0415
 

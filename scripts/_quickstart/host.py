@@ -28,9 +28,6 @@ NOBODY: Final = Path(__file__).with_name("nobody.pem")
 It reads its list of authorities anew for each of dozens of clients; this one is short.
 """
 
-LEAN: Final = Path(__file__).parents[1] / "_lean"
-"""What makes a Python start and end faster where it is on its PYTHONPATH."""
-
 TURN_S: Final = 120.0
 """Seconds one turn may take, tool calls included."""
 
@@ -82,7 +79,6 @@ class Home:
             # The host would install optional packages into this environment.
             "HERMES_DISABLE_LAZY_INSTALLS": "1",
             "PYTHONUNBUFFERED": "1",
-            "PYTHONPATH": str(LEAN),
             **self.extra_env,
         }
 

@@ -16,7 +16,6 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from _quickstart.host import LEAN
 from cli_kit import Run
 
 from command_kit import Ran
@@ -95,7 +94,6 @@ def child(home: Path, tmp_path: Path, runtime_dir: Path) -> Run:
             "NO_COLOR": "1",
             "TERM": "dumb",
             "HERMES_DISABLE_LAZY_INSTALLS": "1",
-            "PYTHONPATH": str(LEAN),
             **extra_env,
         }
         done = subprocess.run(

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from _quickstart.host import LEAN
 from cli_kit import Run
 
 from hermes_pgmemory import door
@@ -95,8 +93,7 @@ class TestWithoutThePackage:
         error = "ModuleNotFoundError(f'No module named {__name__!r}', name=__name__)"
         (package / "__init__.py").write_text(f"raise {error}")
         # So that the host's own installer ends at once.
-        path = os.pathsep.join(map(str, (package.parent, LEAN)))
-        return {"PYTHONPATH": path, "PIP_NO_INDEX": "1"}
+        return {"PYTHONPATH": str(package.parent), "PIP_NO_INDEX": "1"}
 
     def test_the_command_says_how_to_get_it(self, child: Run, shadow: dict[str, str]):
         ran = child("hermes", "pgvector", "status", "--json", **shadow)

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from _quickstart.host import LEAN
 
 from hermes_pgmemory import door
 
@@ -47,7 +46,6 @@ def host_env(home: Path, tmp_path: Path) -> dict[str, str]:
         "TERM": "dumb",
         # The host would try to install packages into this very environment.
         "HERMES_DISABLE_LAZY_INSTALLS": "1",
-        "PYTHONPATH": str(LEAN),
         "PIP_NO_INDEX": "1",
         "UV_OFFLINE": "1",
     }
@@ -62,7 +60,7 @@ def without_package(host_env: dict[str, str], tmp_path: Path) -> dict[str, str]:
         "raise ModuleNotFoundError(f'No module named {__name__!r}', name=__name__)"
     )
     (shadow / "__init__.py").write_text(missing)
-    return {**host_env, "PYTHONPATH": os.pathsep.join([str(shadow.parent), str(LEAN)])}
+    return {**host_env, "PYTHONPATH": str(shadow.parent)}
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from _quickstart import processes
-from _quickstart.host import LEAN
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 
@@ -22,7 +21,7 @@ def begin(home: Path, **options: Any) -> subprocess.Popen[str]:
         [sys.executable, "-m", "_quickstart"],
         env={
             **os.environ,
-            "PYTHONPATH": os.pathsep.join([str(SCRIPTS), str(LEAN)]),
+            "PYTHONPATH": str(SCRIPTS),
             "QUICKSTART_HOME": str(home),
             **options,
         },

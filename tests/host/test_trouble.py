@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -10,7 +9,7 @@ from pathlib import Path
 
 from _quickstart.chat_model import ChatModel
 from _quickstart.gateway import Gateway, free_port
-from _quickstart.host import LEAN, Home
+from _quickstart.host import Home
 from host_kit import Database, MakeHome, Proxy, call, eventually, results_of
 from psycopg.conninfo import make_conninfo
 
@@ -94,7 +93,7 @@ class TestOneClearLine:
         # Found before the installed one, and as good as not there.
         missing = "raise ModuleNotFoundError(name=__name__)"
         (shadow / "__init__.py").write_text(missing)
-        path = {"PYTHONPATH": os.pathsep.join([str(shadow.parent), str(LEAN)])}
+        path = {"PYTHONPATH": str(shadow.parent)}
         home = replace(home, extra_env={**home.extra_env, **path})
         with running(home, tmp_path) as gateway:
             for number in range(3):

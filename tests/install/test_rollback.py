@@ -10,7 +10,6 @@ from pathlib import Path
 import psycopg
 import pytest
 from _quickstart.chat_model import ChatModel
-from _quickstart.host import LEAN
 
 from hermes_pgmemory.paths import RUNTIME_DIR_VARIABLE
 
@@ -75,8 +74,7 @@ def test_install_talk_uninstall_talk(
     assert done.returncode == 0, done.stderr
     assert config.read_bytes() != before
     hermes = host.path / "bin" / "hermes"
-    lean = {"PYTHONPATH": str(LEAN)}
-    done = host.run(hermes, "-z", keeping("Bees sleep at night."), **lean)
+    done = host.run(hermes, "-z", keeping("Bees sleep at night."))
     assert done.returncode == 0, done.stderr
     assert "recall_memory" in tools(chat_model)
     command = host.path / "bin" / "hermes-pgvector"
@@ -90,7 +88,7 @@ def test_install_talk_uninstall_talk(
     assert not (home / "plugins" / "pgvector").exists()
     assert not host.can_import()
     assert (home / "memories" / "MEMORY.md").read_bytes() == memories
-    done = host.run(hermes, "-z", keeping("Owls do not."), **lean)
+    done = host.run(hermes, "-z", keeping("Owls do not."))
     assert done.returncode == 0, done.stderr
     assert "Understood" in done.stdout
     assert "pgvector" not in done.stdout + done.stderr
