@@ -53,7 +53,7 @@ SELECT count(*) AS rows
 -- The planner thinks that reading a large theme's part of an index costs next to nothing,
 -- and does it for each rare word anew; at this cost it does so where that helps.
 SELECT set_config('cpu_index_tuple_cost',
-                  (0.05 * current_setting('random_page_cost')::float8)::text, true),
+                  (0.025 * current_setting('random_page_cost')::float8)::text, true),
        set_config('hnsw.ef_search', %(breadth)s, true),
        CASE WHEN %(iterative)s
             THEN set_config('hnsw.iterative_scan', 'relaxed_order', true) END;
