@@ -142,8 +142,10 @@ def test_recalled_text(agent):
 @pytest.mark.check("turns.untouched", "must")
 def test_untouched(agent):
     """The host's own messages are left as they are."""
-    agent.say(*Fact.new().said, recalled="something")
+    said = Fact.new().said
+    agent.hold(*said, recalled="something")
     before = copy.deepcopy(agent.messages)
+    agent.deliver(*said)
     agent.flush()
     agent.manager.on_pre_compress(agent.messages)
     agent.end_session()

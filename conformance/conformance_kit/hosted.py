@@ -91,6 +91,11 @@ class Agent:
 
     def say(self, user: str, assistant: str, *, recalled: str = "") -> None:
         """Have an exchange, with *recalled* injected into its request."""
+        self.hold(user, assistant, recalled=recalled)
+        self.deliver(user, assistant)
+
+    def hold(self, user: str, assistant: str, *, recalled: str = "") -> None:
+        """Have an exchange whose turn does not end yet."""
         self.manager.on_turn_start(len(self.messages) // 2 + 1, user)
         said: dict[str, Any] = {"role": "user", "content": user}
         if recalled:
@@ -98,7 +103,6 @@ class Agent:
             said["api_content"] = f"{user}\n\n{fence.format(recalled)}"
         answer = {"role": "assistant", "content": assistant, "finish_reason": "stop"}
         self.messages += [said, answer]
-        self.deliver(user, assistant)
 
     def deliver(self, user: str, assistant: str) -> None:
         """Hand an exchange over as at a turn's end, on the host's own thread."""
