@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields
 from datetime import UTC, datetime
 from json.encoder import encode_basestring_ascii as quoted
+from operator import attrgetter
 from typing import Any, Final
 
 from hermes_pgmemory.errors import UnstorableWrite
@@ -53,9 +54,16 @@ def _default(spec: Field[Any]) -> object:
     return spec.default
 
 
-_DEFAULTS: Final = {
-    kind: {spec.name: _default(spec) for spec in fields(kind)} for kind in _TAGS
+_SHAPES: Final = {
+    kind: (
+        f'{{"w":{quoted(tag)}',
+        attrgetter(*(spec.name for spec in fields(kind))),
+        [(f",{quoted(spec.name)}:", _default(spec)) for spec in fields(kind)],
+    )
+    for kind, tag in _TAGS.items()
 }
+"""By kind: how its text begins, what reads its fields, and how each of these begins
+and what it is by default. All set out once: a hook waits for the rest."""
 _dump = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True).encode
 
 
@@ -65,7 +73,6 @@ def _object(value: Mapping[str, object]) -> str:
 
 
 _SPELLINGS: Final[dict[type, Callable[[Any], str]]] = {
-    str: quoted,
     Role: quoted,
     Target: quoted,
     AgentKind: quoted,
@@ -78,17 +85,18 @@ and a hook waits for it."""
 
 
 def _spelled(value: object) -> str:
+    # Most values are texts: those skip the table.
+    if type(value) is str:
+        return quoted(value)
     return _SPELLINGS.get(type(value), _dump)(value)
 
 
 def encode(write: Write) -> str:
     """Return *write* as one line of ASCII JSON."""
-    kind = type(write)
-    text = f'{{"w":"{_TAGS[kind]}"'
-    for name, default in _DEFAULTS[kind].items():
-        value = getattr(write, name)
+    text, values_of, specs = _SHAPES[type(write)]
+    for value, (name, default) in zip(values_of(write), specs, strict=True):
         if value != default:
-            text += f',"{name}":{_spelled(value)}'
+            text += name + _spelled(value)
     return text + "}"
 
 

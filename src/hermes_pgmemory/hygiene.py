@@ -18,4 +18,5 @@ def storable(text: object, *, max_chars: int) -> str:
     A question goes through the same: it is sent to the same endpoint, and a secret
     in it could only match one that is stored redacted.
     """
-    return redact(clean(text, max_chars=max_chars)).strip()
+    kept = clean(text, max_chars=max_chars)
+    return redact(kept).strip() if kept else ""

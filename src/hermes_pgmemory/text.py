@@ -193,8 +193,10 @@ def is_noise(text: str, *, min_chars: int) -> bool:
     if len(said) > _MAX_ACKNOWLEDGEMENT_CHARS:
         return not any(map(str.isalnum, said))
     # One by one: nearly always the first word tells.
-    words = _WORD.finditer(said.casefold().replace("\u2019", "'"))
-    return all(word[0].strip("'") in _ACKNOWLEDGEMENTS for word in words)
+    for word in _WORD.finditer(said.casefold().replace("\u2019", "'")):
+        if word[0].strip("'") not in _ACKNOWLEDGEMENTS:
+            return False
+    return True
 
 
 _DELIMITER: Final = re.compile(rb"\n(?:\xc2)?\xa7\n")

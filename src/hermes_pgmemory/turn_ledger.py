@@ -111,7 +111,7 @@ class TurnLedger:
         """
         with self._mutex:
             session = self._session(speaker, session_id)
-            ordinal = max(session.spoken[turn.key] + 1, heard)
+            ordinal = max(session.spoken.get(turn.key, 0) + 1, heard)
             session.spoken[turn.key] = ordinal
             return self._keep(session, turn, ordinal)
 
@@ -162,7 +162,7 @@ class TurnLedger:
 
     def _keep(self, session: _Session, turn: Turn, ordinal: int) -> Place | None:
         before, session.last = session.last, turn.text[-CONTEXT_CHARS:]
-        if ordinal <= session.kept[turn.key]:
+        if ordinal <= session.kept.get(turn.key, 0):
             return None
         session.kept[turn.key] = ordinal
         return Place(ordinal, before)

@@ -23,17 +23,16 @@ from typing import Final
 from hermes_pgmemory.redact.commands import in_commands, in_headers
 from hermes_pgmemory.redact.values import MAX_JUDGED_CHARS, Secret, Value, mark
 
-_ASCII_ANCHOR: Final = re.compile(
-    r"pass|pwd?|token|_pat|key|secret|credential|kennwort|wachtwoord|contrase|senha|haslo"
+_ANCHORS: Final = (
+    *("pass", "pw", "token", "_pat", "key", "secret", "credential"),
+    *("kennwort", "wachtwoord", "contrase", "senha", "haslo"),
 )
-"""A part of every name, quick to search for in lower-cased text."""
+"""A part of every name in ASCII, in lower case. That a text holds none is told soonest
+by looking for one after the other."""
+_ASCII_ANCHOR: Final = re.compile("|".join(_ANCHORS))
 _ANCHOR: Final = re.compile(
     rf"{_ASCII_ANCHOR.pattern}|hasło|парол|密[码碼]|パスワード|비밀번호"
 )
-_HINT: Final = re.compile(
-    r"[chkpstw_](?:ass|(?<=p)w|oken|pat|ey|ecret|redential|ennwort|achtwoord|ontrase|enha|aslo)"
-)
-"""In every ASCII text with an anchor: one class of letters first is quicker still."""
 _KEY_OF: Final = (
     r"(?:api|secret(?:[ _-]?access)?|private|access|auth|account|encryption|signing"
     r"|master|storage|shared|subscription)[ _-]?"
@@ -108,7 +107,7 @@ def redact_labelled(text: str) -> str:
     """Replace the values that a name, a header or a sentence gives as secret."""
     lowered = _lower(text)
     found: list[Secret] = []
-    if not lowered.isascii() or _HINT.search(lowered):
+    if not lowered.isascii() or _holds_an_anchor(lowered):
         found += _Names(text, lowered).secrets()
     if "authori" in lowered or "bearer" in lowered:
         found += in_headers(text)
@@ -123,6 +122,13 @@ def redact_labelled(text: str) -> str:
             kept += [text[done : secret.start], mark(secret.kind)]
             done = secret.end
     return "".join([*kept, text[done:]])
+
+
+def _holds_an_anchor(lowered: str) -> bool:
+    for anchor in _ANCHORS:  # noqa: SIM110 - a generator takes twice as long
+        if anchor in lowered:
+            return True
+    return False
 
 
 def _lower(text: str) -> str:
