@@ -290,7 +290,7 @@ class EntryHit:
     updated_at: datetime
     platform: str | None = None
     """Where it was noted, if that is known."""
-    why: Why | None = None
+    why: Why
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -319,7 +319,7 @@ class TurnHit:
     before: Neighbour | None = None
     """The turn before it, of the same session and subject."""
     after: Neighbour | None = None
-    why: Why | None = None
+    why: Why
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,5 +56,11 @@ def minute(at: datetime | None) -> str:
     return "" if at is None else f"{at:%Y-%m-%d %H:%M %Z}"
 
 
+def one_line(text: str, n: int) -> str:
+    """Return *text* in one line of at most *n* printable characters, and "…" if cut."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return line if len(line) <= n else f"{line[:n]}…"
+
+
 def _iso(at: datetime | None) -> str | None:
     return None if at is None else at.isoformat()

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hermes_pgmemory.cli import _database
 from hermes_pgmemory.cli._result import Result, Table
-from hermes_pgmemory.cli._themes import minute
+from hermes_pgmemory.cli._themes import minute, one_line
 
 if TYPE_CHECKING:
     from hermes_pgmemory.store.history import Change
@@ -96,16 +96,11 @@ def _table(changes: list[Change]) -> Table:
             minute(change.at),
             change.change,
             change.target.value,
-            _short(change.content),
-            _short(change.now or ""),
+            one_line(change.content, SHOWN_CHARS),
+            one_line(change.now or "", SHOWN_CHARS),
             " ".join(str(value) for value in change.metadata.values()),
         )
         for change in changes
     ]
     head = ("at", "change", "target", "before", "after", "from")
     return Table(title="history", head=head, rows=rows)
-
-
-def _short(text: str) -> str:
-    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return line if len(line) <= SHOWN_CHARS else f"{line[:SHOWN_CHARS]}…"

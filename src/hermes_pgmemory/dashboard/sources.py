@@ -8,19 +8,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from hermes_pgmemory import journal, survey
-from hermes_pgmemory.breaker import CircuitBreaker
 from hermes_pgmemory.config import Settings
 from hermes_pgmemory.dashboard.asked import Where
 from hermes_pgmemory.dashboard.watched import Watched
 from hermes_pgmemory.dead_letters import Shown, shown
-from hermes_pgmemory.embed import make_embedder
-from hermes_pgmemory.errors import PgMemoryError
 from hermes_pgmemory.journal import JournalStatus
-from hermes_pgmemory.model_watch import ModelWatch
 from hermes_pgmemory.models import EntryHit, Scope, Theme, ThemeCount, TurnHit
 from hermes_pgmemory.paths import HomePaths
-from hermes_pgmemory.recall import Answer, Deadline, Recall
-from hermes_pgmemory.store import Store
+from hermes_pgmemory.reading import Reader
+from hermes_pgmemory.recall import Answer, Deadline
 from hermes_pgmemory.store.dashboard import Views
 from hermes_pgmemory.store.history import Change
 from hermes_pgmemory.store.seen import Hour
@@ -86,18 +82,9 @@ class Sources:
             ConfigError: The embedder or *dsn* cannot be used.
         """
         self._paths = paths
-        self._embedder = make_embedder(settings)
-        self._model_watch = ModelWatch(self._embedder)
-        self._store = Store(dsn, model=self._embedder.name, read_only=True)
+        self._reader = Reader(settings, dsn)
+        self._store = self._reader.store
         self.show_private = show_private
-        self._recall = Recall(
-            self._store,
-            self._embedder,
-            library_breaker=CircuitBreaker(),
-            embed_breaker=CircuitBreaker(),
-            settled=self._misfit,
-            half_life_days=settings.decay_half_life_days,
-        )
         self.counted = Watched(self._count, name="pgmemory-count")
         self.health = Watched(self._survey, name="pgmemory-health")
 
@@ -108,10 +95,9 @@ class Sources:
 
     def close(self) -> None:
         """Let go of everything."""
-        self._store.close()
+        self._reader.close()
         self.counted.close(timeout_s=VERIFY_S)
         self.health.close(timeout_s=VERIFY_S)
-        self._embedder.close()
 
     @property
     def views(self) -> Views:
@@ -130,11 +116,11 @@ class Sources:
         deadline = Deadline(SEARCH_S)
         entries = turns = None
         if where is not Where.TURNS:
-            entries = self._recall.entries(
+            entries = self._reader.recall.entries(
                 question, scope=scope, target=None, limit=FOUND, deadline=deadline
             )
         if where is not Where.ENTRIES:
-            turns = self._recall.turns(
+            turns = self._reader.recall.turns(
                 question, scope=scope, session_id=None, limit=FOUND, deadline=deadline
             )
         return Found(entries=entries, turns=turns)
@@ -173,14 +159,3 @@ class Sources:
             since=since,
             bytes=sum(size.total for size in looked.sizes(timeout_s=COUNT_S)),
         )
-
-    def _misfit(self, seconds: float) -> str | None:
-        """Return why the question's vector could not be compared, if so."""
-        self._model_watch.recalling()
-        if self._model_watch.is_due():
-            try:
-                facts = self._store.verify(timeout_s=seconds, whole=False)
-            except PgMemoryError:
-                return None  # the search that follows meets the same, and says so
-            self._model_watch.compare(facts.model)
-        return self._model_watch.reason

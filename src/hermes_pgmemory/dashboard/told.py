@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -129,7 +130,6 @@ def _turn(hit: TurnHit) -> dict[str, Any]:
 
 
 def _hit(hit: EntryHit | TurnHit) -> dict[str, Any]:
-    why = hit.why
     return {
         "id": hit.id,
         "theme": hit.theme,
@@ -138,14 +138,7 @@ def _hit(hit: EntryHit | TurnHit) -> dict[str, Any]:
         "score": hit.score,
         "relevance": hit.relevance,
         "similarity": hit.similarity,
-        "why": why
-        and {
-            "nearness": why.nearness,
-            "words": why.words,
-            "alone": why.alone,
-            "in_context": why.in_context,
-            "kept": why.kept,
-        },
+        "why": asdict(hit.why),
     }
 
 
