@@ -78,7 +78,9 @@ class TestWhatIsKept:
         assert run("remap", "work", "home", "--execute").status == 0
         changes = run("history", "--theme", "home", "--json").data["changes"]
         assert [one["after"] for one in changes] == [None, HOURS[2], HOURS[1]]
-        assert run("history", "--theme", "work").out == "nothing was changed\n"
+        assert run("history", "--theme", "work").status == 2
+        nothing = run("history", "--theme", "home", "--match", "no such thing")
+        assert nothing.out == "nothing was changed\n"
 
 
 def test_an_entry_that_meets_its_double_is_replaced_by_it_once(memory, store, run):

@@ -122,8 +122,14 @@ class TestWhenSomethingIsMissing:
         assert "Uji" in run("recall", "Uji").out
 
     def test_nothing_found_is_said(self, recall):
-        ran = recall("tea", "--theme", "nobody")
+        ran = recall("tea", "--theme", "till", "--platform", "telegram")
         assert (ran.status, ran.out) == (0, "nothing found\n")
+
+    @pytest.mark.parametrize("words", [("recall", "tea"), ("history",)])
+    def test_a_theme_that_does_not_exist_is_named(self, run, words):
+        ran = run(*words, "--theme", "wrok")
+        assert (ran.status, ran.out) == (2, "")
+        assert "no theme is called wrok" in ran.err
 
 
 @pytest.mark.parametrize(

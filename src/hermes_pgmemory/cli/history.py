@@ -70,6 +70,8 @@ def run(args: Namespace) -> Result:
             limit=args.limit,
             timeout_s=TIMEOUT_S,
         )
+        if not changes:
+            store.moving.check_known([args.theme], timeout_s=TIMEOUT_S)
     return Result(
         data={"changes": [_data(change) for change in changes]},
         tables=[_table(changes)] if changes else [],

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from hermes_pgmemory.recall import Answer
     from hermes_pgmemory.tools import Caller
 
+TIMEOUT_S: Final = 60.0
 SHOWN_CHARS: Final = 100
 
 
@@ -77,10 +78,15 @@ def run(args: Namespace) -> Result:
         if args.turns:
             said = tool_calls.turns(reader.recall, asked, _caller(args))
             told, table = render.turns_answer(said.hits, said.degraded), _turns(said)
-            return _result(said, told, table)
-        notes = tool_calls.entries(reader.recall, asked, _caller(args))
-    told = render.entries_answer(notes.hits, notes.degraded)
-    return _result(notes, told, _entries(notes, floor=settings.min_similarity))
+            result = _result(said, told, table)
+        else:
+            notes = tool_calls.entries(reader.recall, asked, _caller(args))
+            told = render.entries_answer(notes.hits, notes.degraded)
+            table = _entries(notes, floor=settings.min_similarity)
+            result = _result(notes, told, table)
+        if not result.tables and args.theme:
+            reader.store.moving.check_known([args.theme], timeout_s=TIMEOUT_S)
+    return result
 
 
 def _check(args: Namespace) -> None:

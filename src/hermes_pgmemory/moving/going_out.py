@@ -44,9 +44,7 @@ def check(store: Store, themes: Sequence[str], *, private: bool) -> None:
     Raises:
         BadRequest: Nothing is known of one of them, or all of it is private.
     """
-    known = set(store.moving.themes(timeout_s=TIMEOUT_S)) if themes else set[str]()
-    if strangers := [theme for theme in themes if theme not in known]:
-        raise BadRequest(f"no theme is called {strangers[0]}: `stats` lists them")
+    store.moving.check_known(themes, timeout_s=TIMEOUT_S)
     if not private and BUCKETS.intersection(themes):
         raise BadRequest("what single contacts said is written with --private only")
 

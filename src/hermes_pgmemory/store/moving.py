@@ -7,7 +7,7 @@ already is left alone, so that a second run changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, LiteralString, cast
 
 from hermes_pgmemory.errors import BadRequest
@@ -53,6 +53,16 @@ class Moving:
                 *conn.execute(QUERIES["themes_seen"]),
             ]
         return sorted({theme for (theme,) in found})
+
+    def check_known(self, themes: Collection[str], *, timeout_s: float) -> None:
+        """Look whether something is known of each of *themes*; of none, do nothing.
+
+        Raises:
+            BadRequest: Names one that nothing is known of.
+        """
+        known = set(self.themes(timeout_s=timeout_s)) if themes else set[str]()
+        if strangers := [theme for theme in themes if theme not in known]:
+            raise BadRequest(f"no theme is called {strangers[0]}: `stats` lists them")
 
     def pages(
         self,
