@@ -156,7 +156,7 @@ def _turns(found: Answer[TurnHit]) -> Table:
         (
             *_judged(hit),
             hit.theme,
-            hit.session_id,
+            one_line(hit.session_id, SHOWN_CHARS),
             hit.role.value,
             minute(hit.at),
             one_line(hit.content, SHOWN_CHARS),
