@@ -19,31 +19,31 @@ _MARK: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[][{}\n]')
 class TooDeepError(ValueError):
     """A document that nests too deeply to be read."""
 
-    def __init__(self, line: int) -> None:
-        """Say in which *line*, counted from 1."""
-        super().__init__(f"nests more than {MAX_LEVELS} levels deep in line {line}")
+    def __init__(self, line: int, levels: int) -> None:
+        """Say in which *line*, counted from 1, it nests more than *levels* deep."""
+        super().__init__(f"nests more than {levels} levels deep in line {line}")
         self.line = line
 
 
-def parsed(text: str | bytes) -> object:
+def parsed(text: str | bytes, *, levels: int = MAX_LEVELS) -> object:
     """Return the value of a JSON document.
 
     Raises:
-        TooDeepError: It nests more than `MAX_LEVELS` deep.
+        TooDeepError: It nests more than *levels* deep.
         ValueError: It is no JSON.
     """
     try:
         value: object = json.loads(text)
     except RecursionError:
-        raise TooDeepError(_line_of_depth(text)) from None
-    if _is_too_deep(value):
-        raise TooDeepError(_line_of_depth(text))
+        raise TooDeepError(_line_of_depth(text, levels), levels) from None
+    if _is_too_deep(value, levels):
+        raise TooDeepError(_line_of_depth(text, levels), levels)
     return value
 
 
-def _is_too_deep(value: object) -> bool:
+def _is_too_deep(value: object, levels: int) -> bool:
     level = [value]
-    for _ in range(MAX_LEVELS):
+    for _ in range(levels):
         level = [part for one in level for part in _parts(one)]
         if not level:
             return False
@@ -61,7 +61,7 @@ def _parts(value: object) -> list[object]:
     return [part for part in inside if isinstance(part, dict | list)]
 
 
-def _line_of_depth(text: str | bytes) -> int:
+def _line_of_depth(text: str | bytes, levels: int) -> int:
     if isinstance(text, bytes):
         text = text.decode(json.detect_encoding(text), "replace")
     line, depth = 1, 0
@@ -69,6 +69,6 @@ def _line_of_depth(text: str | bytes) -> int:
         mark = found[0]
         line += mark == "\n"
         depth += (mark in "[{") - (mark in "]}")
-        if depth > MAX_LEVELS:
+        if depth > levels:
             break
     return line

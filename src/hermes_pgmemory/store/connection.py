@@ -24,7 +24,7 @@ from psycopg.rows import DictRow, TupleRow, dict_row
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from hermes_pgmemory.errors import DatabaseUnavailable
-from hermes_pgmemory.store import failures, vectors
+from hermes_pgmemory.store import failures, nesting, vectors
 from hermes_pgmemory.store.dsn import Dsn
 from hermes_pgmemory.store.queries import QUERIES
 
@@ -150,6 +150,8 @@ class Database:
         self._read_only = read_only
         self._closed = False
         self._outage = Outage(dsn)
+        adapters = vectors.adapters()
+        nesting.bound(adapters)
         self._pool = ConnectionPool(
             dsn.text,
             connection_class=BoundedConnection,
@@ -158,7 +160,7 @@ class Database:
                 "outage": self._outage,
                 "autocommit": True,  # transactions are opened explicitly, below
                 "prepare_threshold": None,
-                "context": vectors.adapters(),
+                "context": adapters,
             },
             min_size=0,
             max_size=pool_size,
