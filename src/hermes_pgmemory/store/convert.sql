@@ -4,12 +4,16 @@
 
 -- :name lock_conversion
 -- One conversion at a time; ends with the transaction, so with the process as well.
-SELECT pg_try_advisory_xact_lock(hashtextextended('hermes-pgmemory convert', 0)),
-       set_config('idle_in_transaction_session_timeout', '0', true);
+SELECT pg_try_advisory_xact_lock(hashtextextended('hermes-pgmemory convert', 0));
 
 -- :name claim_connection
 -- For a connection that nobody else will use: steps that take as long as they take.
-SELECT pg_backend_pid() FROM set_config('statement_timeout', '0', false);
+SELECT pg_backend_pid()
+  FROM set_config('statement_timeout', '0', false) AS each,
+       set_config(CASE WHEN current_setting('server_version_num')::int >= 170000
+                       THEN 'transaction_timeout'
+                       ELSE 'statement_timeout' END,
+                  '0', false) AS whole;
 
 -- :name conversion_state
 -- How far each table is: the type of its vectors, and whether a conversion has begun.

@@ -62,6 +62,7 @@ def moment(dsn: str) -> Generator[Moment]:
     """
     with migrate.connect(dsn) as conn, conn.transaction():
         conn.execute(QUERIES["begin_snapshot"])
+        conn.execute(QUERIES["lift_limits"])
         if missing := migrate.pending(conn):
             raise SchemaError(f"the database lacks {', '.join(missing)}: migrate first")
         if conn.execute(QUERIES["our_triggers"]).fetchall()[0][0]:
@@ -129,6 +130,7 @@ def scratch(dsn: str) -> Generator[str]:
         migrate.connect(dsn) as guard,
         guard.transaction(),
     ):
+        guard.execute(QUERIES["lift_limits"])
         if not conn.execute(QUERIES["may_create_databases"]).fetchall()[0][0]:
             raise SchemaError(
                 f"role {conn.info.user} may not create a database to try the backup "

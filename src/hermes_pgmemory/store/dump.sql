@@ -73,8 +73,7 @@ SELECT datname
 -- :name hold_scratch
 -- Keep a copy from being taken for one that was left behind. Ends with the transaction,
 -- so with the process as well; a pooler leaves it its connection that long.
-SELECT pg_advisory_xact_lock(hashtextextended(%(name)s, 0)),
-       set_config('idle_in_transaction_session_timeout', '0', true);
+SELECT pg_advisory_xact_lock(hashtextextended(%(name)s, 0));
 
 -- :name may_create_databases
 SELECT rolcreatedb OR rolsuper FROM pg_roles WHERE rolname = current_user;

@@ -3,8 +3,7 @@
 
 -- :name lock_indexing
 -- One run at a time; ends with the transaction, so with the process as well.
-SELECT pg_try_advisory_xact_lock(hashtextextended('hermes-pgmemory index', 0)),
-       set_config('idle_in_transaction_session_timeout', '0', true);
+SELECT pg_try_advisory_xact_lock(hashtextextended('hermes-pgmemory index', 0));
 
 -- :name index_columns
 -- The type and the length of the vectors of each table, in a column that has the name.

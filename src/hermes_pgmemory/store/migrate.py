@@ -134,6 +134,7 @@ def upgrade(
     """
     requirements.check_dimension(model.dimension)
     with connect(dsn) as conn, conn.transaction():
+        conn.execute(QUERIES["lift_limits"])
         conn.execute(QUERIES["lock_ledger"])
         conn.execute(QUERIES["limit_locks"])
         todo = pending(conn)

@@ -53,6 +53,7 @@ def opened(
         guard.transaction(),
         _as_owner(conn, command),
     ):
+        guard.execute(QUERIES["lift_limits"])
         if missing := migrate.pending(conn):
             raise SchemaError(
                 f"the database lacks {', '.join(missing)}: {failures.MIGRATE}"

@@ -19,6 +19,15 @@ SELECT set_config('statement_timeout', %(limit)s, true),
                        ELSE 'idle_in_transaction_session_timeout' END,
                   %(most)s, true);
 
+-- :name lift_limits
+-- Let this transaction last, and rest, for as long as the work beside it takes, whatever
+-- the role's or the database's transactions usually may.
+SELECT set_config('idle_in_transaction_session_timeout', '0', true),
+       set_config(CASE WHEN current_setting('server_version_num')::int >= 170000
+                       THEN 'transaction_timeout'
+                       ELSE 'idle_in_transaction_session_timeout' END,
+                  '0', true);
+
 -- :name become_reader
 -- Give up every right but the reader's, for this transaction, if there is such a role
 -- and this user may become it.
