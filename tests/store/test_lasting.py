@@ -15,9 +15,9 @@ from psycopg.conninfo import conninfo_to_dict
 from hermes_pgmemory.models import EmbeddingModel
 from hermes_pgmemory.store import dump, indexing, migrate, online
 
-LIMIT_MS = 400
+LIMIT_MS = 1_000
 LIMITS = ["transaction_timeout", "idle_in_transaction_session_timeout"]
-LONG = f"SELECT pg_sleep({2 * LIMIT_MS / 1000})"
+LONG = f"SELECT pg_sleep({1.3 * LIMIT_MS / 1000})"
 
 
 @contextmanager
