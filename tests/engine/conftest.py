@@ -141,9 +141,13 @@ def outage(home: Home, server: str) -> Outage:
 
 @pytest.fixture(scope="session")
 def eventually() -> Callable[..., Any]:
-    """Return a function that polls until a condition holds, or fails the test."""
+    """Return a function that polls until a condition holds, or fails the test.
 
-    def eventually(condition: Callable[[], Any], *, within_s: float = 30) -> Any:
+    What never happens ends it, not what is slow: a batch that the model does not embed
+    in time is embedded later.
+    """
+
+    def eventually(condition: Callable[[], Any], *, within_s: float = 120) -> Any:
         deadline = time.monotonic() + within_s
         never = threading.Event()
         while True:
